@@ -95,7 +95,7 @@ def printed(code: str) -> str:
     return out.getvalue()
 
 
-def test_every_example_gives_what_the_document_shows(
+def test_examples_give_documented_results(
     analyst: Connection,
     exported: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -121,7 +121,7 @@ def test_every_view_has_an_example() -> None:
     assert [name for name in NAMES if not re.search(rf"\b{name}\b", examples)] == []
 
 
-def test_every_table_that_is_exported_is_named() -> None:
+def test_exported_tables_are_documented() -> None:
     document = DOCUMENT.read_text()
     named = [each.name for each in (*FACTS.tables, *FIGURES.tables)]
     assert [name for name in named if f"`{name}`" not in document] == []
@@ -134,7 +134,7 @@ def test_every_table_that_is_exported_is_named() -> None:
         ([(date(2026, 11, 21), datetime(2026, 11, 21, 8, tzinfo=UTC))], None),
     ],
 )
-def test_a_result_is_printed_as_psql_does(rows: list[Any], expected: str | None) -> None:
+def test_result_is_printed_like_psql(rows: list[Any], expected: str | None) -> None:
     given = table(["n", "word"], rows)
     assert expected is None or given == expected
     assert all(line == line.rstrip() for line in given.splitlines())

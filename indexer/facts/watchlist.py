@@ -59,16 +59,13 @@ class StoredWatchlist:
             found = self._fixed.union(conn.scalars(query))
             if len(found) > limit:
                 return None
-            malformed = {each for each in found if is_evm(self._chain.id) and not _is_evm(each)}
+            malformed = set[str]()
+            for each in found if is_evm(self._chain.id) else ():
+                try:
+                    parse_evm_address(each)
+                except ValueError:
+                    malformed.add(each)
             # The table's CHECK rejects them; one that got in all the same must not stop a chain.
             for each in malformed:
                 raise_alarm(conn, self._chain.id, ALARM, each[:100], "is no address: not watched")
             return found - malformed
-
-
-def _is_evm(address: str) -> bool:
-    try:
-        parse_evm_address(address)
-    except ValueError:
-        return False
-    return True

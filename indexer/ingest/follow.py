@@ -159,7 +159,14 @@ class _Session:
             self._identified = True
         progress = self._ingest()
         if progress is not None:
-            self._record_commit(progress)
+            self._on_commit(progress)
+            self._failure, self._reported_at = None, time.monotonic()
+            if not self._moving:
+                self._moving = True
+                with self._conn.begin():
+                    clear_alarms_about(self._conn, self._reader.chain, self._reader.chain)
+            self._size.grow()
+            self._finality.request()
         if self._prover is not None:
             self._prover.prove_requested(self._conn)
         if self._finality.is_due():
@@ -217,16 +224,6 @@ class _Session:
         step = ingest_range(self._conn, self._reader, self._network, head, self._size.blocks)
         self._cursor = step.cursor
         return step.progress
-
-    def _record_commit(self, progress: RangeProgress) -> None:
-        self._on_commit(progress)
-        self._failure, self._reported_at = None, time.monotonic()
-        if not self._moving:
-            self._moving = True
-            with self._conn.begin():
-                clear_alarms_about(self._conn, self._reader.chain, self._reader.chain)
-        self._size.grow()
-        self._finality.request()
 
     def _check_upgrade(self, reader: ReportsUpgrades) -> None:
         """Record an upcoming protocol. A node that does not answer holds nothing up."""

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from sqlalchemy import Engine
 
 from indexer.chains.ports import Range
-from indexer.chains.raw import Block, RawEvent
+from indexer.chains.raw import RawEvent
 from indexer.chains.watchlist import Watched
 from indexer.config.networks import Chain
 from indexer.decode import decode
@@ -40,11 +40,15 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
     with engine.begin() as conn:
         blocks = store.blocks_between(conn, chain.id, first, last)
         events = store.read_raw(conn, chain.id, first, last)
+        hashes: dict[str, object] = {f"block {each.height}": each.hash for each in blocks}
+        fresh_hashes: dict[str, object] = {
+            f"block {each.height}": each.hash for each in fresh.blocks
+        }
         unread = {ledger.block.height: ledger.reason for ledger in fresh.unread}
         events = (event for event in events if event.seen.height not in unread)
         found = [
             *unread.values(),
-            *_differences(_hashes(blocks), _hashes(fresh.blocks)),
+            *_differences(hashes, fresh_hashes),
             *_differences(_decodable(events, chain), _decodable(fresh.events, chain)),
         ][:_MAX_LISTED]
         subject = f"{first}-{last}"
@@ -53,10 +57,6 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
         else:
             clear_alarm(conn, chain.id, ALARM, subject)
     return [f"{chain.id}: {each}" for each in found]
-
-
-def _hashes(blocks: Iterable[Block]) -> dict[str, object]:
-    return {f"block {block.height}": block.hash for block in blocks}
 
 
 def _decodable(events: Iterable[RawEvent], chain: Chain) -> dict[str, object]:

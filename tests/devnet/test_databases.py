@@ -61,7 +61,7 @@ def test_the_next_demo_drops_what_the_last_one_made(postgres: Server) -> None:
 
 
 @pytest.mark.usefixtures("dropping")
-def test_a_warehouse_that_no_demo_made_is_undecided_alone(
+def test_a_warehouse_that_no_demo_made_is_left_alone(
     postgres: Server, clone: Callable[[], URL], server_engine: Engine
 ) -> None:
     theirs = clone()

@@ -380,7 +380,7 @@ def test_what_a_dead_leader_of_a_killed_demo_left_is_ended_too(tmp_path: Path) -
         assert [find(pid) for pid in left] == [None] * 4
 
 
-def test_a_stranger_with_a_remembered_number_is_undecided_alone(tmp_path: Path) -> None:
+def test_a_stranger_with_a_remembered_number_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     folder.mkdir()
     with subprocess.Popen(program(SLEEPER), start_new_session=True) as stranger:

@@ -31,7 +31,7 @@ STAYING = [errors.DiskFull(), errors.OutOfMemory(), errors.IoError()]
 
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
-def test_a_loop_goes_on_after_what_passes(
+def test_loop_continues_after_transient_error(
     error: psycopg.OperationalError, caplog: pytest.LogCaptureFixture
 ) -> None:
     for raised in (lost(error), error):
@@ -42,23 +42,23 @@ def test_a_loop_goes_on_after_what_passes(
 
 
 @pytest.mark.parametrize("error", STAYING, ids=lambda error: type(error).__name__)
-def test_what_is_for_a_person_ends_it(error: psycopg.OperationalError) -> None:
+def test_permanent_error_ends_loop(error: psycopg.OperationalError) -> None:
     assert not is_transient(lost(error))
     with pytest.raises(OperationalError), pause_on_outage("keeper", 0, lambda: False):
         work(lost(error))
 
 
-def test_whatever_a_session_says_that_was_lost_passes() -> None:
+def test_lost_session_error_is_transient() -> None:
     assert is_transient(lost(errors.DiskFull(), invalidated=True))
 
 
-def test_the_pause_ends_when_the_loop_is_told_to_stop() -> None:
+def test_stop_ends_pause() -> None:
     began = time.monotonic()
     with pause_on_outage("keeper", 3600, lambda: True):
         work(lost(errors.AdminShutdown()))
     assert time.monotonic() - began < 60
 
 
-def test_what_is_no_outage_is_raised() -> None:
+def test_other_errors_are_raised() -> None:
     with pytest.raises(ValueError, match="a bug"), pause_on_outage("keeper", 0, lambda: False):
         work(ValueError("a bug"))

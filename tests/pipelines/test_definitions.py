@@ -54,7 +54,7 @@ def test_everything_that_must_run_runs_without_a_click(devnet):
     assert all(s.default_status == dg.DefaultScheduleStatus.RUNNING for s in devnet.schedule_defs)
 
 
-def test_a_chain_without_a_node_is_undecided_out():
+def test_a_chain_without_a_node_is_left_out():
     settings = load_settings({"ISTHMUS_NETWORK": "devnet", rpc_variable(EVM): ""})
     repository = definitions(settings).get_repository_def()
     assert not repository.has_job("follow_eip155_31337")

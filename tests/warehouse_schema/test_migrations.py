@@ -186,7 +186,7 @@ def test_a_revision_gives_up_rather_than_stand_in_the_way(empty: URL) -> None:
     assert shown == ["5s", "5min"]
 
 
-def test_another_alembic_in_the_database_is_undecided_alone(empty: URL) -> None:
+def test_another_alembic_in_the_database_is_left_alone(empty: URL) -> None:
     with plain_engine(empty).begin() as connection:
         connection.execute(text("CREATE TABLE public.alembic_version (version_num text)"))
         connection.execute(text("INSERT INTO public.alembic_version VALUES ('of dagster')"))

@@ -109,15 +109,6 @@ def fetch_with_retries(
     return fetch(first, last)
 
 
-def halves(first: Height, last: Height, error: RangeTooWide) -> tuple[tuple[Height, Height], ...]:
-    """The two halves of a range that is too wide. Raises `PermanentChainError` for one block."""
-    if first == last:
-        raise PermanentChainError(f"one block, {first}, is too much: {error}") from error
-    logger.info("range halved blocks=%d-%d: %s", first, last, error)
-    middle = (first + last) // 2
-    return (first, Height(middle)), (Height(middle + 1), last)
-
-
 class RangePlanner:
     """Plans the next range, with a size learned from earlier chunks."""
 
@@ -139,9 +130,19 @@ class RangePlanner:
         target = blocks * CHUNK_EVENTS // max(chunk.read, 1)
         self._blocks = max(1, min(max(target, blocks // 2), blocks * 2, self._max))
 
-    def narrow(self, first: Height, last: Height) -> None:
-        """A range of these blocks was too wide."""
+    def halve(
+        self, first: Height, last: Height, error: RangeTooWide
+    ) -> tuple[tuple[Height, Height], ...]:
+        """The halves of a range that is too wide; plans no larger ranges after it.
+
+        Raises `PermanentChainError` for one block.
+        """
         self._blocks = max(1, min(self._blocks, (last - first + 1) // 2))
+        if first == last:
+            raise PermanentChainError(f"one block, {first}, is too much: {error}") from error
+        logger.info("range halved blocks=%d-%d: %s", first, last, error)
+        middle = (first + last) // 2
+        return (first, Height(middle)), (Height(middle + 1), last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +197,7 @@ def fetch_ahead(source: ChunkSource, first: Height, last: Height) -> Generator[C
             try:
                 chunk = head.chunk.result()
             except RangeTooWide as error:
-                plan.narrow(head.first, head.last)
-                parts = halves(head.first, head.last, error)
+                parts = plan.halve(head.first, head.last, error)
                 pending.extendleft(start(*part) for part in reversed(parts))
                 continue
             plan.learn(chunk)

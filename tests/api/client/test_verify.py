@@ -123,7 +123,7 @@ def test_the_chain_is_the_one_that_was_asked_for(route):
 
 
 @pytest.mark.parametrize("route", MECHANISMS)
-def test_no_call_is_slipped_in_and_none_is_undecided_out(route):
+def test_no_call_is_slipped_in_and_none_is_left_out(route):
     approval, last = issued(route)
     transfer = replace(approval, data=bytes.fromhex("a9059cbb") + approval.data[4:])
     for calls in (

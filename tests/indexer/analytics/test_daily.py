@@ -67,7 +67,7 @@ def rows(engine: Engine, *tables: Table) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_figures_agree_with_the_views_however_the_days_are_cut(
+def test_figures_equal_views_for_any_span_size(
     indexer_engine: Engine, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingest(indexer_engine, slow_history(seed, days=3))
@@ -86,9 +86,7 @@ def test_figures_agree_with_the_views_however_the_days_are_cut(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_figures_agree_with_the_views_when_events_are_missing(
-    indexer_engine: Engine, seed: int
-) -> None:
+def test_figures_equal_views_with_missing_events(indexer_engine: Engine, seed: int) -> None:
     # The book calls such providers stale; what is known of their orders counts all the same.
     history = [
         (ledger, [event for n, event in enumerate(events) if (ledger.height + n) % 5])
@@ -100,7 +98,7 @@ def test_figures_agree_with_the_views_when_events_are_missing(
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_a_history_is_worth_counting(indexer_engine: Engine) -> None:
+def test_generated_history_covers_cases(indexer_engine: Engine) -> None:
     ingest(indexer_engine, slow_history(1, days=3))
     run(indexer_engine, FIRST, LAST)
     totals = (
@@ -113,7 +111,7 @@ def test_a_history_is_worth_counting(indexer_engine: Engine) -> None:
         assert conn.scalar(held) > 5
 
 
-def test_a_day_is_over_with_the_first_final_block_of_the_next(indexer_engine: Engine) -> None:
+def test_day_closes_with_final_block_of_next_day(indexer_engine: Engine) -> None:
     history = slow_history(2, days=2)
     before = next(n for n, (ledger, _) in enumerate(history) if ledger.close_time >= BEGIN + DAY)
     ingest(indexer_engine, history[:before])
@@ -131,7 +129,7 @@ def test_a_day_is_over_with_the_first_final_block_of_the_next(indexer_engine: En
     assert due(indexer_engine) == [FIRST, date(2026, 11, 19)]
 
 
-def test_nothing_is_due_before_anything_is_final(indexer_engine: Engine) -> None:
+def test_nothing_is_due_without_final_block(indexer_engine: Engine) -> None:
     assert [due(indexer_engine, figure) for figure in FIGURES] == [[], []]
     with pytest.raises(DayStillOpen, match="not there yet"):
         run(indexer_engine, FIRST, FIRST)
@@ -141,7 +139,7 @@ def test_nothing_is_due_before_anything_is_final(indexer_engine: Engine) -> None
     assert [due(indexer_engine, figure) for figure in FIGURES] == [[], []]
 
 
-def test_a_route_s_day_is_over_when_it_is_on_every_chain(indexer_engine: Engine) -> None:
+def test_route_day_closes_on_every_chain(indexer_engine: Engine) -> None:
     ingest(indexer_engine, slow_history(2, days=2))
     assert len(due(indexer_engine, ROUTES)) == 3
     with indexer_engine.begin() as conn:
@@ -152,14 +150,14 @@ def test_a_route_s_day_is_over_when_it_is_on_every_chain(indexer_engine: Engine)
     assert len(due(indexer_engine, BOOK)) == 3
 
 
-def test_a_day_without_anything_is_done_all_the_same(indexer_engine: Engine) -> None:
+def test_empty_day_is_marked_done(indexer_engine: Engine) -> None:
     ingest(indexer_engine, slow_history(2, days=2))
     (written,) = run(indexer_engine, FIRST, FIRST, ROUTES)
     assert written.rows == {"route_days": 0}
     assert FIRST not in due(indexer_engine, ROUTES)
 
 
-def test_two_do_not_compute_a_figure_at_once(indexer_engine: Engine) -> None:
+def test_second_computation_is_refused(indexer_engine: Engine) -> None:
     ingest(indexer_engine, slow_history(2, days=2))
     under_way = compute(indexer_engine, NETWORK, BOOK, FIRST, FIRST)
     next(under_way)
@@ -170,7 +168,7 @@ def test_two_do_not_compute_a_figure_at_once(indexer_engine: Engine) -> None:
     run(indexer_engine, FIRST, FIRST)
 
 
-def test_a_span_that_fails_leaves_what_was_there(
+def test_failed_span_keeps_old_rows(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingest(indexer_engine, slow_history(2, days=2))
@@ -186,7 +184,7 @@ def test_a_span_that_fails_leaves_what_was_there(
     assert rows(indexer_engine, provider_days, market_days, days_done) == before
 
 
-def test_a_difference_is_told_in_a_sentence(engine: Engine, indexer_engine: Engine) -> None:
+def test_difference_is_a_sentence(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, slow_history(1, days=3))
     run(indexer_engine, FIRST, LAST)
     run(indexer_engine, FIRST, FIRST, ROUTES)
@@ -210,7 +208,7 @@ def test_a_difference_is_told_in_a_sentence(engine: Engine, indexer_engine: Engi
     assert [line for line in differences(indexer_engine, NETWORK, ROUTES) if "market" in line] == []
 
 
-def test_days_that_are_due_again_are_not_held_against_the_views(indexer_engine: Engine) -> None:
+def test_due_days_are_not_compared_with_views(indexer_engine: Engine) -> None:
     ingest(indexer_engine, slow_history(1, days=3))
     run(indexer_engine, FIRST, LAST)
     with indexer_engine.begin() as conn:
@@ -223,7 +221,7 @@ def test_days_that_are_due_again_are_not_held_against_the_views(indexer_engine: 
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_absurd_fiat_is_undecided_out_of_its_market_alone(indexer_engine: Engine) -> None:
+def test_absurd_fiat_is_null_in_its_market_only(indexer_engine: Engine) -> None:
     # A provider can ask for any rate, and be its own taker.
     history = [
         (
@@ -256,7 +254,7 @@ def test_absurd_fiat_is_undecided_out_of_its_market_alone(indexer_engine: Engine
         ([1, 2, 3, 5, 7, 8], [(1, 3), (5, 5), (7, 8)]),
     ],
 )
-def test_days_are_asked_for_in_ranges(wanted: list[int], ranges: list[tuple[int, int]]) -> None:
+def test_days_become_contiguous_ranges(wanted: list[int], ranges: list[tuple[int, int]]) -> None:
     def day(number: int) -> date:
         return date(2026, 11, number)
 

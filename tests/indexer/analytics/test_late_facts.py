@@ -60,7 +60,7 @@ def november(*numbers: int) -> list[date]:
     return [date(2023, 11, number) for number in numbers]
 
 
-def test_nothing_is_due_again_while_a_chain_only_grows(indexer_engine: Engine) -> None:
+def test_growing_chain_makes_no_day_due_again(indexer_engine: Engine) -> None:
     chain = make_chain(27)
     follow(indexer_engine, chain)
     # Block 24 is final: 2023-11-20 at 22:13.
@@ -75,7 +75,7 @@ def test_nothing_is_due_again_while_a_chain_only_grows(indexer_engine: Engine) -
         assert conn.execute(select(changed_days)).all() == []
 
 
-def test_a_reorganisation_of_a_day_that_was_over(indexer_engine: Engine) -> None:
+def test_reorg_of_closed_day_makes_it_due(indexer_engine: Engine) -> None:
     # The chain breaks its word: what it called final goes.
     chain = make_chain(30)
     follow(indexer_engine, chain)
@@ -98,7 +98,7 @@ def test_a_reorganisation_of_a_day_that_was_over(indexer_engine: Engine) -> None
     assert differences(indexer_engine, LATE_START) == []
 
 
-def test_a_backfill_of_days_that_were_computed_and_of_earlier_ones(indexer_engine: Engine) -> None:
+def test_backfill_makes_computed_days_due(indexer_engine: Engine) -> None:
     chain = make_chain(30)
     follow(indexer_engine, chain)
     run(indexer_engine)
@@ -110,7 +110,7 @@ def test_a_backfill_of_days_that_were_computed_and_of_earlier_ones(indexer_engin
     assert differences(indexer_engine, LATE_START) == []
 
 
-def test_a_backfill_that_puts_right_what_was_wrong(indexer_engine: Engine) -> None:
+def test_correcting_backfill_makes_days_due(indexer_engine: Engine) -> None:
     chain = make_chain(30)
     follow(indexer_engine, chain)
     with indexer_engine.begin() as conn:
@@ -124,7 +124,7 @@ def test_a_backfill_that_puts_right_what_was_wrong(indexer_engine: Engine) -> No
     assert sent(indexer_engine)[18] == 4
 
 
-def test_days_computed_between_facts_and_their_movements_are_due_again(
+def test_late_movements_make_days_due(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "MAX_MOVEMENTS", 0)
@@ -156,7 +156,7 @@ def revised(engine: Engine, indexer_engine: Engine) -> Engine:
     return indexer_engine
 
 
-def test_a_revision_of_the_facts(revised: Engine) -> None:
+def test_redecode_makes_days_due(revised: Engine) -> None:
     network = fake_network(confirmations=3)
     assert sent(revised) == {15: 3, 16: 3, 17: 2, 18: 3, 19: 3, 20: 2}
     revision.swap(revised, network)
@@ -169,14 +169,14 @@ def test_a_revision_of_the_facts(revised: Engine) -> None:
     assert differences(revised, network) == []
 
 
-def test_a_rebuild_lets_every_day_be_computed_again(indexer_engine: Engine) -> None:
+def test_rebuild_makes_every_day_due(indexer_engine: Engine) -> None:
     follow(indexer_engine, make_chain(30))
     run(indexer_engine)
     rebuild(indexer_engine, LATE_START)
     assert due(indexer_engine) == november(17, 18, 19, 20)
 
 
-def test_order_book_facts_that_come_late(indexer_engine: Engine) -> None:
+def test_late_order_book_facts_make_days_due(indexer_engine: Engine) -> None:
     network = load_network("devnet")
     history = slow_history(1, days=3)
     busy = [ledger for ledger in history if len(ledger[1]) > 1]

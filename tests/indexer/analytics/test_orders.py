@@ -70,7 +70,7 @@ def fold(opened: list[dict[str, Any]], ended: list[dict[str, Any]]) -> list[dict
         ([end("cancelled", 1_000, position=6)], "cancelled", 1_000, None, 1_000),
     ],
 )
-def test_the_first_end_of_the_same_parties_counts_unless_the_clock_came_first(
+def test_first_end_counts_unless_expired_before(
     ended: list[dict[str, Any]],
     outcome: str,
     outcome_at: int,
@@ -82,7 +82,7 @@ def test_the_first_end_of_the_same_parties_counts_unless_the_clock_came_first(
     assert (order["lapsed_at"], order["ended_at"]) == (lapsed_at, ended_at)
 
 
-def test_an_order_opens_once() -> None:
+def test_order_opens_once() -> None:
     again = opening(amount=99, block_time=1_100, height=11)
     (order,) = fold([again, opening()], [])
     assert (order["amount"], order["block_time"]) == (40, 1_000)
@@ -103,7 +103,7 @@ def test_an_order_opens_once() -> None:
         (1, 1, 0, None),
     ],
 )
-def test_fiat_goes_with_what_was_released(
+def test_fiat_is_proportional_to_release(
     fiat: int, released: int, amount: int, expected: int | None
 ) -> None:
     row = {"fiat_amount": [fiat], "released": [released], "amount": [amount]}

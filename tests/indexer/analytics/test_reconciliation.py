@@ -60,12 +60,12 @@ def minted(amount: int, fee: int = 0) -> list[Event]:
     return [replace(made, amount=BaseUnits(amount), fee_collected=BaseUnits(fee)), *rest]
 
 
-def test_without_anything_nothing_is_found(connection: Connection):
+def test_empty_warehouse_has_no_findings(connection: Connection):
     seen = compute_reconciliation(connection, NETWORK)
     assert (seen.flows, seen.stages, seen.findings) == ((), {}, ())
 
 
-def test_what_is_sent_is_delivered_or_on_its_way(connection: Connection):
+def test_sent_equals_delivered_plus_in_flight(connection: Connection):
     other = replace(DIRECT, id="c3" * 16)
     bring_in(connection, *burn(DIRECT, 100, "a"))
     bring_in(connection, *burn(other, 101, "d"))
@@ -87,7 +87,7 @@ def test_what_is_sent_is_delivered_or_on_its_way(connection: Connection):
     )
 
 
-def test_a_fee_is_part_of_what_went_in(connection: Connection):
+def test_fee_is_part_of_sent_amount(connection: Connection):
     bring_in(connection, *burn(DIRECT, 100, "a"))
     bring_in(connection, *minted(DIRECT.amount_in - 7, fee=7))
     (flow,) = compute_reconciliation(connection, NETWORK).flows
@@ -96,14 +96,14 @@ def test_a_fee_is_part_of_what_went_in(connection: Connection):
     assert compute_reconciliation(connection, NETWORK).findings == ()
 
 
-def test_a_delivery_whose_sending_was_not_seen_is_told_apart(connection: Connection):
+def test_delivery_without_sending_is_unexplained(connection: Connection):
     bring_in(connection, *mint(DIRECT, 200))
     (flow,) = compute_reconciliation(connection, NETWORK).flows
     assert flow.unexplained == flow.delivered == FlowSum(1, int(DIRECT.amount_in) * 10)
     assert flow.sent == flow.on_the_way == FlowSum()
 
 
-def test_ofts_add_up_too(connection: Connection):
+def test_oft_flows_add_up(connection: Connection):
     sent, received = make_oft_sent(), make_oft_received()
     bring_in(connection, sent)
     bring_in(connection, received)
@@ -117,7 +117,7 @@ def test_ofts_add_up_too(connection: Connection):
 @pytest.mark.parametrize(
     ("table", "word"), [(cctp_burns, "burned"), (cctp_mints, "minted")], ids=lambda it: str(it)
 )
-def test_a_fact_that_no_movement_holds_is_found(connection: Connection, table: Any, word: str):
+def test_fact_without_movement_is_finding(connection: Connection, table: Any, word: str):
     bring_in(connection, *burn(DIRECT, 100, "a"))
     bring_in(connection, *mint(DIRECT, 200))
     other = replace(DIRECT, id="c3" * 16)
@@ -129,21 +129,21 @@ def test_a_fact_that_no_movement_holds_is_found(connection: Connection, table: A
     assert f" {word}, the movements " in sentence
 
 
-def test_a_movement_without_its_facts_is_found(connection: Connection):
+def test_movement_without_facts_is_finding(connection: Connection):
     bring_in(connection, *burn(DIRECT, 100, "a"))
     connection.execute(delete(cctp_burns))
     (sentence,) = found(connection, "movements_hold_all_facts")
     assert "the facts say 0 base units burned" in sentence
 
 
-def test_what_a_backfill_has_not_folded_is_not_looked_for(connection: Connection):
+def test_unfolded_backfill_is_no_finding(connection: Connection):
     keep(connection, *burn(DIRECT, 100, "a"))
     assert len(found(connection, "movements_hold_all_facts")) == 1
     save_backfill(connection, Backfill(ETHEREUM, Height(1), Height(200), Height(150), Height(0), 2))
     assert compute_reconciliation(connection, NETWORK).findings == ()
 
 
-def test_more_or_less_coming_out_than_went_in_is_found(connection: Connection):
+def test_unequal_amounts_are_finding(connection: Connection):
     bring_in(connection, *burn(DIRECT, 100, "a"))
     bring_in(connection, *minted(DIRECT.amount_in + 1))
     (sentence,) = found(connection, "movements_keep_their_amount")
@@ -157,7 +157,7 @@ def stands(conn: Connection, terms: TransferTerms) -> None:
     refold_transfers(conn, NETWORK, [terms.id])
 
 
-def test_transfers_under_way_are_counted_by_stage(connection: Connection):
+def test_open_transfers_are_counted_by_stage(connection: Connection):
     for number in range(3):
         ask(connection, fresh(replace(DIRECT, id=f"{number:032x}")))
     terms = fresh(PAID_IN)
@@ -169,7 +169,7 @@ def test_transfers_under_way_are_counted_by_stage(connection: Connection):
     assert seen.findings == ()
 
 
-def test_a_transfer_that_should_have_expired_is_found(connection: Connection):
+def test_overdue_expiry_is_finding(connection: Connection):
     late = UnixSeconds(now() - MAX_WAIT_SECONDS["user"] - 5)
     terms = replace(DIRECT, started_at=UnixSeconds(late - 1_800), expires_at=late)
     ask(connection, terms)
@@ -183,7 +183,7 @@ def test_a_transfer_that_should_have_expired_is_found(connection: Connection):
     ("stage", "turn"),
     [("FUNDED", "relay"), ("CONFIRMING", "chain"), ("ATTESTING", "attestation service")],
 )
-def test_whoever_lets_a_transfer_wait_too_long_is_named(connection: Connection, stage, turn):
+def test_late_transfer_names_the_party(connection: Connection, stage, turn):
     terms = fresh(DIRECT)
     ask(connection, terms)
     stands(connection, terms)
@@ -197,7 +197,7 @@ def test_whoever_lets_a_transfer_wait_too_long_is_named(connection: Connection, 
 
 
 @pytest.mark.parametrize("stage", ["AWAITING_TRUSTLINE", "ON_HOLD"])
-def test_what_waits_for_a_person_with_a_reason_waits(connection: Connection, stage):
+def test_awaiting_trustline_is_no_finding(connection: Connection, stage):
     terms = fresh(DIRECT)
     ask(connection, terms)
     stands(connection, terms)
@@ -207,7 +207,7 @@ def test_what_waits_for_a_person_with_a_reason_waits(connection: Connection, sta
     assert (seen.findings, seen.stages) == ((), {stage: 1})
 
 
-def test_money_left_at_an_address_of_a_transfer_that_is_over_is_found(connection: Connection):
+def test_balance_of_ended_transfer_is_finding(connection: Connection):
     ask(connection, PAID_IN)
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund, 120))
     # Nobody ever sends it back: its transfer is over all the same, by a row that lies.
@@ -219,7 +219,7 @@ def test_money_left_at_an_address_of_a_transfer_that_is_over_is_found(connection
     )
 
 
-def test_what_is_too_little_to_go_back_is_not_looked_for(connection: Connection):
+def test_balance_below_refund_is_no_finding(connection: Connection):
     ask(connection, PAID_IN)
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund - 1, 120))
     connection.execute(update(transfer_states).values({"stage": "CANCELLED"}))
@@ -229,7 +229,7 @@ def test_what_is_too_little_to_go_back_is_not_looked_for(connection: Connection)
 # What is kept of it.
 
 
-def test_the_last_look_is_kept_and_no_other(indexer_engine: Engine, engine: Engine):
+def test_only_last_result_is_stored(indexer_engine: Engine, engine: Engine):
     with engine.begin() as conn:
         bring_in(conn, *burn(DIRECT, 100, "a"))
     first = reconcile(indexer_engine, NETWORK)
@@ -245,7 +245,7 @@ def test_the_last_look_is_kept_and_no_other(indexer_engine: Engine, engine: Engi
     assert second.at > first.at
 
 
-def test_amounts_are_kept_as_digits(indexer_engine: Engine, engine: Engine):
+def test_amounts_are_stored_as_digits(indexer_engine: Engine, engine: Engine):
     with engine.begin() as conn:
         bring_in(conn, *burn(DIRECT, 100, "a"))
     reconcile(indexer_engine, NETWORK)

@@ -37,7 +37,7 @@ def stored(engine: Engine) -> Callable[[int], None]:
 @pytest.mark.parametrize(
     ("since", "named"), [(None, True), (0, True), (4, True), (5, False), (6, False)]
 )
-def test_a_hole_is_named_when_both_its_sides_are_looked_at(
+def test_missing_blocks_are_listed(
     engine: Engine, stored: Callable[[int], None], since: Height | None, named: bool
 ) -> None:
     stored(9)
@@ -48,7 +48,7 @@ def test_a_hole_is_named_when_both_its_sides_are_looked_at(
 
 
 @pytest.mark.parametrize(("since", "named"), [(None, True), (5, True), (6, False)])
-def test_a_parent_that_does_not_join_is_named_from_its_child_on(
+def test_unequal_parent_hash_is_listed(
     engine: Engine, stored: Callable[[int], None], since: Height | None, named: bool
 ) -> None:
     stored(9)

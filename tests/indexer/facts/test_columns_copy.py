@@ -47,7 +47,7 @@ def test_every_event_type_is_copied_as_rows(connection: Connection):
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_a_text_that_copy_could_misread_comes_back(connection: Connection, text: str):
+def test_copy_escapes_text(connection: Connection, text: str):
     shelf = EVENT_MAPPINGS[EVENT_TYPES["RailSet"]]
     event = make_event(EVENT_TYPES["RailSet"], rail=text, currencies=(text, "USD", text))
     copy_text(connection, text_of_rows(shelf.columns, [shelf.row(event)]))
@@ -55,7 +55,7 @@ def test_a_text_that_copy_could_misread_comes_back(connection: Connection, text:
 
 
 @pytest.mark.parametrize("kind", [EvmLog, StellarEvent])
-def test_raw_events_go_in_as_rows(connection: Connection, kind: type[RawEvent]):
+def test_raw_events_are_copied(connection: Connection, kind: type[RawEvent]):
     shelf = RAW_MAPPINGS[kind]
     make: Any = make_evm_log if kind is EvmLog else make_stellar_event
     raws = [make(), make(make_provenance(101, 1)), make(make_provenance(102), topics=())]
@@ -63,7 +63,7 @@ def test_raw_events_go_in_as_rows(connection: Connection, kind: type[RawEvent]):
     assert stored(connection, shelf) == raws
 
 
-def test_decoded_frames_go_in_as_their_events(connection: Connection):
+def test_decoded_frames_are_copied(connection: Connection):
     chain = ethereum()
     logs = list(made(chain).values())
     for name, frame in decode_columns(log_frame(logs), chain).events.items():
@@ -74,7 +74,7 @@ def test_decoded_frames_go_in_as_their_events(connection: Connection):
         assert stored(connection, shelf) == of_type
 
 
-def test_a_frame_of_logs_goes_in_as_its_logs(connection: Connection):
+def test_log_frame_is_copied(connection: Connection):
     logs = [make_evm_log(make_provenance(100, n), data=bytes(n)) for n in range(5)]
     frame = log_frame(logs).with_columns(
         chain=pl.lit(logs[0].seen.chain),
@@ -84,7 +84,7 @@ def test_a_frame_of_logs_goes_in_as_its_logs(connection: Connection):
     assert stored(connection, RAW_MAPPINGS[EvmLog]) == logs
 
 
-def test_a_frame_with_a_column_of_another_kind_is_refused():
+def test_frame_with_other_column_type_is_refused():
     frame = pl.DataFrame({"amount_sent": [1.5]})
     with pytest.raises(TypeError, match=r"oft_sent\.amount_sent is a Float64"):
         text_of_frame(oft_sent, frame)
@@ -92,7 +92,7 @@ def test_a_frame_with_a_column_of_another_kind_is_refused():
         text_of_rows([oft_sent.c.amount_sent], [(1.5,)])
 
 
-def test_rows_that_are_there_already_are_an_error(connection: Connection):
+def test_duplicate_rows_raise(connection: Connection):
     shelf = RAW_MAPPINGS[EvmLog]
     copied = text_of_rows(shelf.columns, [shelf.row(make_evm_log())])
     with connection.begin_nested():
@@ -101,13 +101,13 @@ def test_rows_that_are_there_already_are_an_error(connection: Connection):
         copy_text(connection, copied)
 
 
-def test_what_postgres_cannot_read_is_an_error(connection: Connection):
+def test_invalid_copy_text_raises(connection: Connection):
     columns = [oft_sent.c.amount_sent]
     with pytest.raises(DataError), connection.begin_nested():
         copy_text(connection, text_of_rows(columns, [("many",)]))
 
 
-def test_every_table_that_holds_what_chains_say_or_days_can_be_copied_into():
+def test_fact_and_day_tables_accept_copy():
     others = {"blocks", "quarantined_ledgers", "evm_logs", "stellar_events"}
     others |= {"provider_days", "market_days", "route_days"}
     assert others | {"oft_sent"} <= set(TABLES)

@@ -66,7 +66,7 @@ def test_every_event_type_is_read_as_columns(connection: Connection) -> None:
         assert dict(frame.schema) == frame_schema(query), event_type
 
 
-def test_raw_events_come_out_as_they_went_in(connection: Connection) -> None:
+def test_raw_events_round_trip(connection: Connection) -> None:
     logs = [make_evm_log(make_provenance(1)), make_evm_log(make_provenance(2), topics=())]
     events = [
         make_stellar_event(make_provenance(1, chain=STELLAR)),
@@ -79,7 +79,7 @@ def test_raw_events_come_out_as_they_went_in(connection: Connection) -> None:
         assert frame.rows() == rows_of(connection, table)
 
 
-def test_hostile_texts_come_out_whole(connection: Connection) -> None:
+def test_hostile_texts_round_trip(connection: Connection) -> None:
     logs = [
         make_evm_log(make_provenance(n), address=word, topics=(word, "x", word))
         for n, word in enumerate(HOSTILE)
@@ -90,9 +90,7 @@ def test_hostile_texts_come_out_whole(connection: Connection) -> None:
     assert frame["topics"].to_list() == [[word, "x", word] for word in HOSTILE]
 
 
-def test_frames_come_one_after_the_other(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_are_streamed(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns_read, "BYTES_A_FRAME", 30)
     rows = [{"rail": f"rail {n:02}", "available": n, "offer_count": n} for n in range(10)]
     connection.execute(insert(depth), rows)
@@ -104,7 +102,7 @@ def test_frames_come_one_after_the_other(
     assert len(list(read_frames(connection, select(depth)))) == 10
 
 
-def test_no_rows_are_no_frame_and_an_empty_one_of_the_right_types(connection: Connection) -> None:
+def test_no_rows_give_typed_empty_frame(connection: Connection) -> None:
     query = select(provider_days)
     assert list(read_frames(connection, query)) == []
     frame = read_frame(connection, query)
@@ -112,7 +110,7 @@ def test_no_rows_are_no_frame_and_an_empty_one_of_the_right_types(connection: Co
     assert [frame.schema[name] for name in ("day", "locked")] == [pl.Date(), pl.Int128()]
 
 
-def test_base_units_are_text_or_whole_numbers(connection: Connection) -> None:
+def test_base_units_are_text_or_int128(connection: Connection) -> None:
     largest = 10**78 - 1
     row = {"rail": "wise", "available": largest, "offer_count": 1}
     connection.execute(insert(depth), row)
@@ -124,14 +122,14 @@ def test_base_units_are_text_or_whole_numbers(connection: Connection) -> None:
     assert read_frame(connection, select(depth))["available"].to_list() == [-(2**126)]
 
 
-def test_parameters_reach_the_query(connection: Connection) -> None:
+def test_query_parameters_are_passed(connection: Connection) -> None:
     rows = [{"rail": rail, "available": 1, "offer_count": 1} for rail in ("a'b", "100 %", "c")]
     connection.execute(insert(depth), rows)
     query = select(depth.c.rail).where(depth.c.rail.in_(["a'b", "100 %"])).order_by(depth.c.rail)
     assert read_frame(connection, query)["rail"].to_list() == ["100 %", "a'b"]
 
 
-def test_an_error_of_the_database_is_told_as_any_other(connection: Connection) -> None:
+def test_database_error_is_sqlalchemys(connection: Connection) -> None:
     connection.execute(insert(depth), {"rail": "wise", "available": 1, "offer_count": 0})
     with pytest.raises(DBAPIError, match="division by zero"), connection.begin_nested():
         list(read_frames(connection, select((1 // depth.c.offer_count).label("n"))))

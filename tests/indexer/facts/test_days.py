@@ -43,7 +43,7 @@ def store_blocks(conn: Connection, times: Sequence[tuple[int, int]], chain: Chai
 @pytest.mark.parametrize(
     ("seconds", "day"), [(-1, YESTERDAY), (0, TODAY), (86_399, TODAY), (86_400, TOMORROW)]
 )
-def test_a_day_begins_at_midnight_utc(seconds: int, day: date) -> None:
+def test_day_begins_at_midnight_utc(seconds: int, day: date) -> None:
     assert day_of(UnixSeconds(MIDNIGHT + seconds)) == day
     assert start_of(TODAY) == MIDNIGHT
 
@@ -61,7 +61,7 @@ def test_a_day_begins_at_midnight_utc(seconds: int, day: date) -> None:
         [(7, 0), (8, 100_000)],
     ],
 )
-def test_the_height_of_a_time_is_found_whatever_is_missing(
+def test_height_at_time_with_missing_blocks(
     connection: Connection, times: list[tuple[int, int]]
 ) -> None:
     store_blocks(connection, times)
@@ -69,12 +69,12 @@ def test_the_height_of_a_time_is_found_whatever_is_missing(
     assert [seconds >= 0 for _, seconds in times] == [height >= found for height, _ in times]
 
 
-def test_a_chain_without_blocks_has_no_heights(connection: Connection) -> None:
+def test_chain_without_blocks_has_height_zero(connection: Connection) -> None:
     assert heights_of(connection, EVM, TODAY, TOMORROW) == (0, 0)
     assert first_day(connection, [EVM]) is None
 
 
-def test_days_share_no_height_and_leave_none_out(connection: Connection) -> None:
+def test_days_partition_heights(connection: Connection) -> None:
     store_blocks(connection, [(n, n * 40_000) for n in range(10)])
     found = [
         heights_of(connection, EVM, day, day)
@@ -84,14 +84,14 @@ def test_days_share_no_height_and_leave_none_out(connection: Connection) -> None
     assert heights_of(connection, EVM, TODAY, date(2026, 11, 25)) == (0, 10)
 
 
-def test_days_begin_with_the_first_block_of_any_chain(connection: Connection) -> None:
+def test_first_day_is_that_of_first_block(connection: Connection) -> None:
     store_blocks(connection, [(1, 0)])
     store_blocks(connection, [(9, -1), (10, 0)], STELLAR)
     assert first_day(connection, [EVM]) == TODAY
     assert first_day(connection, [EVM, STELLAR]) == YESTERDAY
 
 
-def test_the_first_open_day_is_that_of_the_chain_that_is_least_far(connection: Connection) -> None:
+def test_first_open_day_is_slowest_chains(connection: Connection) -> None:
     assert first_open_day(connection, []) is None
     assert first_open_day(connection, [EVM]) is None
     store_blocks(connection, [(1, -1), (2, 0)])
@@ -102,7 +102,7 @@ def test_the_first_open_day_is_that_of_the_chain_that_is_least_far(connection: C
     assert first_open_day(connection, [EVM, STELLAR]) == YESTERDAY
 
 
-def test_a_change_is_counted_on_the_days_of_the_blocks(connection: Connection) -> None:
+def test_change_counts_on_days_of_blocks(connection: Connection) -> None:
     store_blocks(connection, [(n, n * 40_000) for n in range(10)])
     record_change(connection, EVM, Height(2), Height(4))
     record_change(connection, EVM, Height(4), Height(4))
@@ -118,7 +118,7 @@ def test_a_change_is_counted_on_the_days_of_the_blocks(connection: Connection) -
     ]
 
 
-def test_a_day_has_another_version_after_each_change_and_with_each_chain(
+def test_day_version_changes_with_facts_and_chains(
     connection: Connection,
 ) -> None:
     def found(looks_back: bool = False) -> list[int]:
@@ -138,7 +138,7 @@ def test_a_day_has_another_version_after_each_change_and_with_each_chain(
     assert found(looks_back=True) == [2, 5, 5]
 
 
-def test_a_count_is_part_of_the_transaction_that_changes_the_facts(indexer_engine: Engine) -> None:
+def test_change_count_is_transactional(indexer_engine: Engine) -> None:
     with indexer_engine.begin() as conn:
         store_blocks(conn, [(n, n * 40_000) for n in range(4)])
     with indexer_engine.connect() as conn:

@@ -79,7 +79,7 @@ def test_every_event_type_round_trips(connection: Connection) -> None:
             savepoint.rollback()
 
 
-def test_types_come_back_too(connection: Connection) -> None:
+def test_types_round_trip(connection: Connection) -> None:
     event = make_event(RailSet)
     append_events(connection, event)
     (back,) = store.read_events(connection, [RailSet])
@@ -90,13 +90,13 @@ def test_types_come_back_too(connection: Connection) -> None:
     assert (type(read.amount), type(read.hook_data)) == (int, bytes)
 
 
-def test_a_negative_amount_is_kept(connection: Connection) -> None:
+def test_negative_amount_is_stored(connection: Connection) -> None:
     event = make_event(EVENT_TYPES["AssetMovement"], kind="fee", amount=-(2**127))
     append_events(connection, event)
     assert list(store.read_events(connection, [type(event)])) == [event]
 
 
-def test_raw_stellar_events_come_back_as_they_went_in(connection: Connection) -> None:
+def test_raw_stellar_events_round_trip(connection: Connection) -> None:
     raws = [make_stellar_event(make_provenance(100 + i, i, chain=STELLAR)) for i in range(3)]
     blocks = [make_block(height, chain=STELLAR) for height in (100, 101, 102)]
     store.append(connection, blocks, [DecodedEvent(raw, None, None) for raw in raws])
@@ -104,7 +104,7 @@ def test_raw_stellar_events_come_back_as_they_went_in(connection: Connection) ->
     assert read == raws[:2]
 
 
-def test_raw_logs_come_back_as_they_went_in(connection: Connection) -> None:
+def test_raw_logs_round_trip(connection: Connection) -> None:
     raws = [make_evm_log(make_provenance(100, i), topics=topics) for i, topics in enumerate(TOPICS)]
     store.append(connection, [make_block(100)], [DecodedEvent(raw, None, "why") for raw in raws])
     assert list(store.read_raw(connection, EVM, Height(100), Height(100))) == raws
@@ -113,7 +113,7 @@ def test_raw_logs_come_back_as_they_went_in(connection: Connection) -> None:
 TOPICS: list[tuple[str, ...]] = [(), ("0x" + "11" * 32,), ("0x" + "11" * 32, "0x" + "22" * 32)]
 
 
-def test_the_outcome_stands_beside_the_raw_event(connection: Connection) -> None:
+def test_raw_event_has_outcome(connection: Connection) -> None:
     event = make_event(MessageSent, make_provenance(100, 0))
     broken = DecodedEvent(make_evm_log(make_provenance(100, 1)), None, "bad length")
     foreign = DecodedEvent(make_evm_log(make_provenance(100, 2)), None, None)
@@ -126,7 +126,7 @@ def test_the_outcome_stands_beside_the_raw_event(connection: Connection) -> None
     ]
 
 
-def test_a_block_knows_how_many_events_it_had(connection: Connection) -> None:
+def test_block_has_event_count(connection: Connection) -> None:
     blocks = [make_block(100), make_block(101)]
     raws = [make_evm_log(make_provenance(101, i)) for i in range(2)]
     store.append(connection, blocks, [DecodedEvent(raw, None, None) for raw in raws])
@@ -134,7 +134,7 @@ def test_a_block_knows_how_many_events_it_had(connection: Connection) -> None:
     assert connection.execute(query).all() == [(100, 0), (101, 2)]
 
 
-def test_the_same_range_is_not_written_twice(connection: Connection) -> None:
+def test_repeated_append_raises(connection: Connection) -> None:
     append_events(connection, make_event(MessageSent))
     with pytest.raises(IntegrityError, match="pk_blocks"):
         append_events(connection, make_event(MessageSent))
@@ -143,7 +143,7 @@ def test_the_same_range_is_not_written_twice(connection: Connection) -> None:
 # Reading.
 
 
-def test_types_are_merged_in_the_order_of_the_chain(connection: Connection) -> None:
+def test_event_types_are_merged_in_order(connection: Connection) -> None:
     happened = [
         make_event(DepositForBurn, make_provenance(100, 1)),
         make_event(MessageSent, make_provenance(100, 2)),
@@ -156,7 +156,7 @@ def test_types_are_merged_in_the_order_of_the_chain(connection: Connection) -> N
     assert list(store.read_events(connection, [MessageSent])) == [happened[1], happened[3]]
 
 
-def test_one_chain_and_a_range_can_be_asked_for(connection: Connection) -> None:
+def test_events_of_chain_and_range(connection: Connection) -> None:
     here = [make_event(OftSent, make_provenance(height)) for height in range(100, 104)]
     there = make_event(OftSent, make_provenance(101, chain=STELLAR))
     append_events(connection, *here, there)
@@ -166,9 +166,7 @@ def test_one_chain_and_a_range_can_be_asked_for(connection: Connection) -> None:
     assert list(some) == here[1:3]
 
 
-def test_reading_holds_a_window_of_rows_and_not_all(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_streams_rows(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_BATCH", 10)
     events = [make_event(OftSent, make_provenance(100, position)) for position in range(35)]
     append_events(connection, *events)
@@ -179,7 +177,7 @@ def test_reading_holds_a_window_of_rows_and_not_all(
     assert list(reading) == events[1:]
 
 
-def test_numbers_are_read_whole_however_long_and_never_rounded(connection: Connection) -> None:
+def test_large_numbers_are_exact(connection: Connection) -> None:
     numbers = [10**77 + 1, -(2**127), 0, None]
     numeric = select(func.unnest(literal(numbers, ARRAY(Numeric)), type_=Numeric))
     assert list(stream_rows(connection, numeric, 3)) == [
@@ -190,7 +188,7 @@ def test_numbers_are_read_whole_however_long_and_never_rounded(connection: Conne
         list(stream_rows(connection, select(literal(Decimal("1.5"), Numeric)), 1))
 
 
-def test_events_are_found_by_a_key(connection: Connection) -> None:
+def test_events_by_key(connection: Connection) -> None:
     one, other = "0x" + "01" * 32, "0x" + "02" * 32
     events = [
         make_event(OftReceived, make_provenance(100, 1), guid=one),
@@ -205,7 +203,7 @@ def test_events_are_found_by_a_key(connection: Connection) -> None:
     assert store.events_by_key(connection, OftReceived, "guid", []) == []
 
 
-def test_events_are_found_by_their_transaction(connection: Connection) -> None:
+def test_events_of_transactions(connection: Connection) -> None:
     wanted = [
         make_event(DepositForBurn, make_provenance(100, 0, tx=1)),
         make_event(MessageSent, make_provenance(100, 1, tx=1)),
@@ -222,7 +220,7 @@ def test_events_are_found_by_their_transaction(connection: Connection) -> None:
     assert store.events_of_transactions(connection, types, []) == []
 
 
-def test_stored_blocks_can_be_asked_for(connection: Connection) -> None:
+def test_stored_blocks_are_read(connection: Connection) -> None:
     blocks = [make_block(height) for height in (100, 101, 102)]
     store.append(connection, blocks, [])
     ledger = make_block(101, chain=STELLAR)
@@ -237,7 +235,7 @@ def test_stored_blocks_can_be_asked_for(connection: Connection) -> None:
 # Taking back.
 
 
-def test_what_is_taken_back_is_gone_and_remembered(connection: Connection) -> None:
+def test_deleted_events_move_to_orphans(connection: Connection) -> None:
     events = [
         make_event(OftSent, make_provenance(100)),
         make_event(OftReceived, make_provenance(101)),
@@ -258,7 +256,7 @@ def test_what_is_taken_back_is_gone_and_remembered(connection: Connection) -> No
     append_events(connection, *events[1:3])
 
 
-def test_taking_nothing_back_changes_nothing(connection: Connection) -> None:
+def test_deleting_nothing_changes_nothing(connection: Connection) -> None:
     append_events(connection, make_event(OftSent))
     assert store.delete_above(connection, EVM, above=Height(100)) == []
     assert count(connection, facts.blocks) == 1
@@ -267,26 +265,26 @@ def test_taking_nothing_back_changes_nothing(connection: Connection) -> None:
 # Copying.
 
 
-def test_any_row_can_be_copied(connection: Connection) -> None:
+def test_copy_rows_of_any_table(connection: Connection) -> None:
     rows = [("rail", True, 1, 25, "verifier", ["EUR", 'a "b"', ""])]
     assert copy_rows(connection, projections.rails, rows) == 1
     assert connection.execute(select(projections.rails)).all() == rows
     assert copy_rows(connection, projections.rails, iter(())) == 0
 
 
-def test_nothing_but_whole_numbers_become_amounts(connection: Connection) -> None:
+def test_fractional_amount_raises(connection: Connection) -> None:
     with pytest.raises(TypeError, match="float"):
         copy_rows(connection, projections.depth, [("rail", 1.5, 2)])
 
 
-def test_a_row_that_is_refused_raises_as_any_statement_does(connection: Connection) -> None:
+def test_rejected_row_raises_sqlalchemy_error(connection: Connection) -> None:
     with pytest.raises(DataError, match="bigint"), connection.begin_nested():
         copy_rows(connection, projections.depth, [("rail", 1, 2**63)])
     with pytest.raises(IntegrityError, match="pk_depth"), connection.begin_nested():
         copy_rows(connection, projections.depth, [("rail", 1, 2), ("rail", 1, 2)])
 
 
-def test_a_lost_server_raises_as_any_statement_does(engine: Engine) -> None:
+def test_lost_server_raises_sqlalchemy_error(engine: Engine) -> None:
     with engine.connect() as connection, engine.connect() as killer:
         pid = connection.scalar(text("SELECT pg_backend_pid()"))
         killer.scalar(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
@@ -309,7 +307,7 @@ def test_a_lost_server_raises_as_any_statement_does(engine: Engine) -> None:
         (make_sparse_event(PayeeSet), None),
     ],
 )
-def test_what_postgres_would_refuse_is_told_beforehand(
+def test_unstorable_event_has_reason(
     connection: Connection, event: Event, reason: str | None
 ) -> None:
     assert storage_error(event) == reason
@@ -330,7 +328,7 @@ def make_cursor(height: int = 100, fork: str = "main") -> Cursor:
     )
 
 
-def test_a_cursor_moves_from_where_it_stood(connection: Connection) -> None:
+def test_cursor_moves_from_expected(connection: Connection) -> None:
     assert read_cursor(connection, EVM) is None
     move_cursor(connection, None, make_cursor(100))
     assert read_cursor(connection, EVM) == make_cursor(100)
@@ -340,16 +338,14 @@ def test_a_cursor_moves_from_where_it_stood(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("expected", [None, make_cursor(99), make_cursor(100, fork="other")])
-def test_a_cursor_that_stands_elsewhere_is_not_moved(
-    connection: Connection, expected: Cursor | None
-) -> None:
+def test_unexpected_cursor_is_not_moved(connection: Connection, expected: Cursor | None) -> None:
     move_cursor(connection, None, make_cursor(100))
     with pytest.raises(FollowerConflict, match=EVM):
         move_cursor(connection, expected, make_cursor(101))
     assert read_cursor(connection, EVM) == make_cursor(100)
 
 
-def test_of_two_that_move_a_cursor_at_once_one_is_told(indexer_engine: Engine) -> None:
+def test_concurrent_cursor_move_conflicts(indexer_engine: Engine) -> None:
     with indexer_engine.connect() as first, indexer_engine.connect() as second:
         move_cursor(first, None, make_cursor(100))
         first.commit()
@@ -361,7 +357,7 @@ def test_of_two_that_move_a_cursor_at_once_one_is_told(indexer_engine: Engine) -
         second.rollback()
 
 
-def test_a_chain_on_hold_says_why_until_it_moves(connection: Connection) -> None:
+def test_hold_ends_when_cursor_moves(connection: Connection) -> None:
     def held() -> str | None:
         return connection.scalar(select(facts.cursors.c.held))
 
@@ -375,7 +371,7 @@ def test_a_chain_on_hold_says_why_until_it_moves(connection: Connection) -> None
 # Alarms.
 
 
-def test_an_alarm_stands_once_until_it_is_cleared(connection: Connection) -> None:
+def test_alarm_is_open_once_until_cleared(connection: Connection) -> None:
     raise_alarm(connection, EVM, "undecodable", "log 1", "first")
     raise_alarm(connection, EVM, "undecodable", "log 1", "again")
     raise_alarm(connection, EVM, "undecodable", "log 2", "second")
@@ -391,7 +387,7 @@ def test_an_alarm_stands_once_until_it_is_cleared(connection: Connection) -> Non
     assert count(connection, facts.alarms) == 3
 
 
-def test_the_indexer_may_do_all_of_this(indexer_engine: Engine) -> None:
+def test_indexer_role_may_write_facts(indexer_engine: Engine) -> None:
     with indexer_engine.begin() as connection:
         append_events(connection, make_event(OftSent))
         move_cursor(connection, None, make_cursor(100))

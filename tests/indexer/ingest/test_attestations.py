@@ -284,9 +284,7 @@ def attestations_of(engine: Engine, burn: MadeBurn) -> list[Attestation]:
 # From burn to attestation.
 
 
-def test_a_burn_is_explained_until_it_is_attested(
-    indexer_engine: Engine, service: FakeIris, iris: Iris
-) -> None:
+def test_waiting_burn_has_status(indexer_engine: Engine, service: FakeIris, iris: Iris) -> None:
     burn = make_burn()
     ingest_burns(indexer_engine, burn)
     now = BURNED_AT
@@ -325,7 +323,7 @@ def test_a_burn_is_explained_until_it_is_attested(
     assert (len(service.calls), due_at(indexer_engine), alarms(indexer_engine)) == (asked, [], [])
 
 
-def test_a_genuine_fast_message_verifies_with_the_testnets_attesters(
+def test_recorded_fast_message_verifies(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     recorded = json.loads((GOLDEN / "attested-messages.json").read_text())["messages"][2]
@@ -369,9 +367,7 @@ def test_a_genuine_fast_message_verifies_with_the_testnets_attesters(
     assert differences(indexer_engine, TESTNET) == []
 
 
-def test_a_rebuild_gives_the_same_rows(
-    indexer_engine: Engine, service: FakeIris, iris: Iris
-) -> None:
+def test_rebuild_gives_equal_rows(indexer_engine: Engine, service: FakeIris, iris: Iris) -> None:
     attested, waiting = make_burn("a"), make_burn("b", amount=7)
     ingest_burns(indexer_engine, attested, waiting)
     service.publish(0, attested.tx, make_complete(*attested.attested()))
@@ -382,7 +378,7 @@ def test_a_rebuild_gives_the_same_rows(
     assert {row.stage for row in before} == {"ATTESTING", "DELIVERING"}
 
 
-def test_every_burn_of_a_transaction_gets_its_own(
+def test_each_burn_gets_its_attestation(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     first, second = make_burn("a", amount=1, position=0), make_burn("a", amount=2, position=2)
@@ -397,7 +393,7 @@ def test_every_burn_of_a_transaction_gets_its_own(
     assert len(due_at(indexer_engine)) == 1
 
 
-def test_a_nonce_corrects_who_of_two_identical_burns_was_minted(
+def test_nonce_separates_identical_burns(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     first, second = make_burn("a", height=100), make_burn("b", height=101)
@@ -422,7 +418,7 @@ def test_a_nonce_corrects_who_of_two_identical_burns_was_minted(
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_a_mint_ends_the_asking(indexer_engine: Engine, service: FakeIris, iris: Iris) -> None:
+def test_mint_ends_polling(indexer_engine: Engine, service: FakeIris, iris: Iris) -> None:
     burn = make_burn()
     ingest_burns(indexer_engine, burn)
     ingest(indexer_engine, make_mint(burn))
@@ -431,7 +427,7 @@ def test_a_mint_ends_the_asking(indexer_engine: Engine, service: FakeIris, iris:
 
 
 @pytest.mark.parametrize("domain", [0, 6], ids=["between EVM chains", "to a chain not of ours"])
-def test_a_burn_that_stellar_has_no_part_in_is_undecided_alone(
+def test_burn_between_evm_chains_is_not_polled(
     indexer_engine: Engine, service: FakeIris, iris: Iris, domain: int
 ) -> None:
     ingest_burns(indexer_engine, make_burn(destination_domain=domain))
@@ -483,7 +479,7 @@ def no_message(burn: MadeBurn) -> tuple[bytes, bytes]:
         (one_signature, "1 attesters signed; it takes 2"),
     ],
 )
-def test_what_does_not_verify_is_kept_alarmed_and_moves_nothing(
+def test_unverified_attestation_is_alarmed(
     indexer_engine: Engine,
     service: FakeIris,
     iris: Iris,
@@ -516,7 +512,7 @@ def test_what_does_not_verify_is_kept_alarmed_and_moves_nothing(
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_an_alarm_about_an_attestation_ends_when_it_verifies(
+def test_verified_attestation_clears_alarm(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     burn = make_burn()
@@ -531,7 +527,7 @@ def test_an_alarm_about_an_attestation_ends_when_it_verifies(
     assert kept.verified
 
 
-def test_attesters_that_the_network_file_does_not_name_are_strangers(
+def test_unknown_attesters_are_refused(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     network = replace(NETWORK, attesters=TESTNET.attesters)
@@ -544,7 +540,7 @@ def test_attesters_that_the_network_file_does_not_name_are_strangers(
     assert tuple(kept.attesters) == ATTESTERS.addresses
 
 
-def test_without_attesters_nothing_is_believed_and_one_alarm_says_so(
+def test_missing_attesters_raise_one_alarm(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     nobody = replace(NETWORK, attesters=(), attestation_threshold=0)
@@ -562,7 +558,7 @@ def test_without_attesters_nothing_is_believed_and_one_alarm_says_so(
     assert alarms(indexer_engine) == []
 
 
-def test_a_service_that_contradicts_the_message_is_not_believed(
+def test_contradicting_nonce_is_refused(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     burn = make_burn()
@@ -574,7 +570,7 @@ def test_a_service_that_contradicts_the_message_is_not_believed(
     assert "the service calls it 0x7777" in kept.refusal
 
 
-def test_somebody_elses_message_in_the_transaction_is_no_reason_to_alarm(
+def test_foreign_message_raises_no_alarm(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     burn = make_burn(position=2)
@@ -595,9 +591,7 @@ def test_somebody_elses_message_in_the_transaction_is_no_reason_to_alarm(
     assert (movement(indexer_engine).stage, alarms(indexer_engine)) == ("DELIVERING", [])
 
 
-def test_a_strangers_words_are_kept_printable(
-    indexer_engine: Engine, service: FakeIris, iris: Iris
-) -> None:
+def test_service_text_is_printable(indexer_engine: Engine, service: FakeIris, iris: Iris) -> None:
     burn = make_burn()
     ingest_burns(indexer_engine, burn)
     words = "a\x00b\ud800\n<script>" + "x" * 1000
@@ -625,7 +619,7 @@ def make_expiring(engine: Engine, service: FakeIris, iris: Iris) -> MadeBurn:
     return burn
 
 
-def test_an_expired_fast_message_is_attested_anew(
+def test_expired_message_is_reattested(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     burn = make_expiring(indexer_engine, service, iris)
@@ -650,7 +644,7 @@ def test_an_expired_fast_message_is_attested_anew(
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_a_service_that_will_not_attest_anew_is_asked_patiently(
+def test_refused_reattestation_is_retried(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     burn = make_expiring(indexer_engine, service, iris)
@@ -671,7 +665,7 @@ def test_a_service_that_will_not_attest_anew_is_asked_patiently(
     assert alarms(indexer_engine) == []
 
 
-def test_a_minted_fast_message_is_not_attested_anew(
+def test_minted_message_is_not_reattested(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     burn = make_expiring(indexer_engine, service, iris)
@@ -685,24 +679,22 @@ def test_a_minted_fast_message_is_not_attested_anew(
 
 
 @given(st.integers(-10_000, 10**9), st.integers(0, 10**6), st.integers(0, 10**5))
-def test_a_pause_is_neither_too_short_nor_endless(age: int, attempts: int, expected: int) -> None:
+def test_poll_interval_is_bounded(age: int, attempts: int, expected: int) -> None:
     assert MIN_SECONDS <= next_poll(age, attempts, expected) <= MAX_POLL_SECONDS
 
 
 @given(st.integers(0, 10**5), st.integers(0, 10**5), st.integers(0, 10**5))
-def test_pauses_grow_once_the_usual_moment_has_passed(
-    overdue: int, later: int, expected: int
-) -> None:
+def test_interval_grows_after_expected_time(overdue: int, later: int, expected: int) -> None:
     first = next_poll(expected + overdue, 1, expected)
     assert next_poll(expected + overdue + later, 2, expected) >= first
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**5))
-def test_a_message_asked_about_very_often_is_asked_ever_less(age: int, expected: int) -> None:
+def test_interval_doubles_after_many_attempts(age: int, expected: int) -> None:
     assert next_poll(age, 110, expected) == MAX_POLL_SECONDS
 
 
-def test_polls_close_in_on_the_usual_moment() -> None:
+def test_interval_shrinks_before_expected_time() -> None:
     assert [next_poll(age, 1, 800) for age in (0, 400, 700, 799, 800, 900, 1600)] == [
         100,
         50,
@@ -714,7 +706,7 @@ def test_polls_close_in_on_the_usual_moment() -> None:
     ]
 
 
-def test_an_hour_of_404_costs_few_requests(
+def test_hour_of_404_costs_few_requests(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     ingest_burns(indexer_engine, make_burn())
@@ -730,9 +722,7 @@ def test_an_hour_of_404_costs_few_requests(
     assert alarms(indexer_engine) == []
 
 
-def test_a_restart_keeps_to_the_schedule(
-    indexer_engine: Engine, service: FakeIris, iris: Iris
-) -> None:
+def test_restart_keeps_schedule(indexer_engine: Engine, service: FakeIris, iris: Iris) -> None:
     ingest_burns(indexer_engine, make_burn())
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
     (due,) = due_at(indexer_engine)
@@ -742,7 +732,7 @@ def test_a_restart_keeps_to_the_schedule(
     assert len(service.calls) == 2
 
 
-def test_a_clock_that_was_put_back_stops_nothing(
+def test_clock_set_back_stops_nothing(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     ingest_burns(indexer_engine, make_burn())
@@ -750,7 +740,7 @@ def test_a_clock_that_was_put_back_stops_nothing(
     assert poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT).polled == 1
 
 
-def test_more_than_one_round_can_hold_is_asked_in_turn(
+def test_many_messages_take_several_rounds(
     indexer_engine: Engine, service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(poll, "BATCH", 2)
@@ -764,9 +754,7 @@ def test_more_than_one_round_can_hold_is_asked_in_turn(
 # Services that fail.
 
 
-def test_a_lock_out_costs_no_message_its_turn(
-    indexer_engine: Engine, service: FakeIris, iris: Iris
-) -> None:
+def test_lockout_is_no_attempt(indexer_engine: Engine, service: FakeIris, iris: Iris) -> None:
     ingest_burns(indexer_engine, make_burn("a", amount=1), make_burn("b", amount=2))
     service.shut = True
     progress = poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
@@ -780,7 +768,7 @@ def test_a_lock_out_costs_no_message_its_turn(
     assert len(service.calls) == asked
 
 
-def test_a_failing_service_is_asked_again_when_due(
+def test_failed_request_is_retried_when_due(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     burn = make_burn()
@@ -792,9 +780,7 @@ def test_a_failing_service_is_asked_again_when_due(
     assert movement(indexer_engine).stage == "ATTESTING"
 
 
-def test_a_refused_question_is_alarmed_and_asked_seldom(
-    indexer_engine: Engine, service: FakeIris, iris: Iris
-) -> None:
+def test_refused_request_is_alarmed(indexer_engine: Engine, service: FakeIris, iris: Iris) -> None:
     burn = make_burn()
     ingest_burns(indexer_engine, burn)
     service.answer(f"GET /v2/messages/0?transactionHash={burn.tx}", 400, b'{"message": "no"}')
@@ -806,7 +792,7 @@ def test_a_refused_question_is_alarmed_and_asked_seldom(
     assert alarms(indexer_engine) == []
 
 
-def test_a_burn_taken_back_while_it_was_asked_about_leaves_nothing(
+def test_reorg_during_poll_leaves_nothing(
     indexer_engine: Engine, service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     burn = make_burn()
@@ -854,7 +840,7 @@ def scan_answer(nonce: int = 1, name: str = "BLOCKED") -> bytes:
     return json.dumps({"data": [{"guid": GUID, "pathway": pathway, "status": status}]}).encode()
 
 
-def test_what_the_explorer_says_explains_and_moves_nothing(
+def test_explorer_status_changes_no_stage(
     indexer_engine: Engine, iris: Iris, scan_service: FakeService, scan: LzScan
 ) -> None:
     ingest(indexer_engine, [make_oft_sent(), make_packet_sent()], MAINNET)
@@ -884,7 +870,7 @@ def test_what_the_explorer_says_explains_and_moves_nothing(
     assert len(scan_service.calls) == asked
 
 
-def test_a_send_without_its_packet_is_not_asked_about(
+def test_send_without_packet_is_not_polled(
     indexer_engine: Engine, iris: Iris, scan_service: FakeService, scan: LzScan
 ) -> None:
     ingest(indexer_engine, [make_oft_sent()], MAINNET)
@@ -895,7 +881,7 @@ def test_a_send_without_its_packet_is_not_asked_about(
 # The loop.
 
 
-def test_the_loop_asks_until_it_is_told_to_stop(
+def test_loop_polls_until_stopped(
     indexer_engine: Engine, service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(poll, "_IDLE_SECONDS", 0.01)
@@ -914,7 +900,7 @@ def test_the_loop_asks_until_it_is_told_to_stop(
     assert movement(indexer_engine).stage == "DELIVERING"
 
 
-def test_the_loop_forgets_what_is_over(
+def test_loop_prunes_polls(
     indexer_engine: Engine, service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(poll, "_IDLE_SECONDS", 0.01)
@@ -938,7 +924,7 @@ def test_the_loop_forgets_what_is_over(
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_two_processes_do_not_ask_for_one_warehouse(indexer_engine: Engine, iris: Iris) -> None:
+def test_second_poller_is_refused(indexer_engine: Engine, iris: Iris) -> None:
     with (
         poll._poller_lease(indexer_engine),
         pytest.raises(FollowerConflict, match="another process asks"),

@@ -44,7 +44,7 @@ def healed(engine: Engine, reader: LakeReader | Forgetful) -> GapRepair:
     return repair_gaps(engine, reader, network(), lambda _: None)
 
 
-def test_without_a_gap_nothing_is_read(indexer_engine: Engine, lake: LakeReader) -> None:
+def test_no_gap_reads_nothing(indexer_engine: Engine, lake: LakeReader) -> None:
     drained(indexer_engine, lake)
     assert found(indexer_engine) == ()
     assert healed(indexer_engine, Forgetful(lake)) == GapRepair((), ())
@@ -70,7 +70,7 @@ LOSSES: dict[str, tuple[list[Height], tuple[Gap, ...]]] = {
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-def test_what_a_node_left_out_is_fetched_and_its_provider_listed_again(
+def test_repaired_gap_lists_provider_again(
     lost: str, indexer_engine: Engine, lake: LakeReader, straight: dict[str, list[str]]
 ) -> None:
     heights, gaps = LOSSES[lost]
@@ -84,7 +84,7 @@ def test_what_a_node_left_out_is_fetched_and_its_provider_listed_again(
     assert mended(indexer_engine) == straight
 
 
-def test_a_source_that_leaves_out_the_same_is_said_to(
+def test_incomplete_source_is_reported(
     indexer_engine: Engine, lake: LakeReader, straight: dict[str, list[str]]
 ) -> None:
     node = Forgetful(lake, DEPOSITS[1])
@@ -98,7 +98,7 @@ def test_a_source_that_leaves_out_the_same_is_said_to(
     assert mended(indexer_engine) == straight
 
 
-def test_the_chain_goes_on_while_a_gap_is_open_and_after(
+def test_chain_continues_during_gap(
     indexer_engine: Engine, lake: LakeReader, straight: dict[str, list[str]]
 ) -> None:
     forgetful = Forgetful(lake, DEPOSITS[0])

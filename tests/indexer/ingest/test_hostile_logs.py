@@ -220,9 +220,7 @@ def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_log_stops_a_chain_or_is_lost(
-    seed: int, indexer_engine: Engine, second_engine: Engine
-) -> None:
+def test_hostile_logs_are_stored(seed: int, indexer_engine: Engine, second_engine: Engine) -> None:
     chain = hostile_chain(seed)
     with reading(chain) as reader:
         while ingest_once(indexer_engine, reader, LIVE, max_blocks=17) is not None:
@@ -269,14 +267,14 @@ def _expected(chain: FakeChain) -> list[tuple[int, int, str | None, bool]]:
     return found
 
 
-def test_a_burn_that_other_decimals_cannot_hold_is_marked() -> None:
+def test_burn_beyond_other_decimals_is_marked() -> None:
     for amount in (2**252, MOST):
         with pytest.raises(Undecodable, match="does not fit 252 bits"):
             decode(make_burn(CHAIN, amount=amount), CHAIN)
     assert decode(make_burn(CHAIN, amount=2**252 - 1), CHAIN) is not None
 
 
-def test_the_dice_reach_every_decoder() -> None:
+def test_random_logs_reach_every_decoder() -> None:
     thrown = [
         log for seed in range(2) for logs in hostile_chain(seed).logs.values() for log in logs
     ]

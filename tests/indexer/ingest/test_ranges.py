@@ -70,7 +70,7 @@ def contents(engine: Engine) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-def test_a_range_writes_blocks_logs_events_movements_and_cursor(indexer_engine: Engine) -> None:
+def test_range_writes_facts_and_cursor(indexer_engine: Engine) -> None:
     chain = make_chain(5)
     (progress,) = drain_all(indexer_engine, chain)
     assert (progress.height, progress.blocks, progress.events, progress.lag_blocks) == (5, 5, 5, 0)
@@ -83,14 +83,14 @@ def test_a_range_writes_blocks_logs_events_movements_and_cursor(indexer_engine: 
     assert block_faults(indexer_engine, ETHEREUM) == []
 
 
-def test_nothing_new_is_none(indexer_engine: Engine) -> None:
+def test_nothing_new_returns_none(indexer_engine: Engine) -> None:
     chain = make_chain(3)
     drain_all(indexer_engine, chain)
     assert ingest_once(indexer_engine, chain, NETWORK) is None
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_the_size_of_ranges_changes_nothing(indexer_engine: Engine, size: int) -> None:
+def test_range_size_changes_nothing(indexer_engine: Engine, size: int) -> None:
     chain = make_chain(7)
     drain_all(indexer_engine, chain, max_blocks=size)
     with indexer_engine.connect() as conn:
@@ -100,7 +100,7 @@ def test_the_size_of_ranges_changes_nothing(indexer_engine: Engine, size: int) -
         assert conn.scalar(select(func.count()).select_from(oft_sent)) == 7
 
 
-def test_a_failure_inside_a_range_leaves_nothing_behind(
+def test_failed_range_writes_nothing(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain(3)
@@ -118,9 +118,7 @@ def test_a_failure_inside_a_range_leaves_nothing_behind(
     assert len(contents(indexer_engine)["oft_sent"]) == 3
 
 
-def test_restarting_after_every_range_gives_the_same_rows(
-    indexer_engine: Engine, second_engine: Engine
-) -> None:
+def test_restarts_give_equal_rows(indexer_engine: Engine, second_engine: Engine) -> None:
     chain = make_chain(9)
     drain_all(indexer_engine, chain)
     while ingest_once(second_engine, chain, NETWORK, max_blocks=2) is not None:
@@ -129,7 +127,7 @@ def test_restarting_after_every_range_gives_the_same_rows(
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 8])
-def test_a_reorg_leaves_what_a_straight_run_of_the_new_chain_leaves(
+def test_reorg_gives_rows_of_straight_run(
     indexer_engine: Engine, second_engine: Engine, depth: int
 ) -> None:
     chain = make_chain(12)
@@ -145,7 +143,7 @@ def test_a_reorg_leaves_what_a_straight_run_of_the_new_chain_leaves(
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_a_reorg_to_the_same_height_is_seen_without_a_new_block(indexer_engine: Engine) -> None:
+def test_reorg_at_same_height_is_detected(indexer_engine: Engine) -> None:
     chain = make_chain(6)
     drain_all(indexer_engine, chain)
     chain.drop(2)
@@ -155,7 +153,7 @@ def test_a_reorg_to_the_same_height_is_seen_without_a_new_block(indexer_engine: 
         assert conn.scalar(select(cursors.c.block_hash)) == chain.blocks[6].hash
 
 
-def test_a_send_that_is_mined_again_keeps_its_movement(indexer_engine: Engine) -> None:
+def test_send_mined_again_keeps_movement(indexer_engine: Engine) -> None:
     chain = make_chain(3)
     chain.mine([guid_of(7)])
     drain_all(indexer_engine, chain)
@@ -168,7 +166,7 @@ def test_a_send_that_is_mined_again_keeps_its_movement(indexer_engine: Engine) -
     assert [row.sent_at for row in rows] == [chain.blocks[5].time]
 
 
-def test_a_lagging_node_changes_nothing(indexer_engine: Engine) -> None:
+def test_lagging_node_changes_nothing(indexer_engine: Engine) -> None:
     chain = make_chain(6)
     drain_all(indexer_engine, chain)
     before = contents(indexer_engine)
@@ -179,7 +177,7 @@ def test_a_lagging_node_changes_nothing(indexer_engine: Engine) -> None:
     assert contents(indexer_engine) == before
 
 
-def test_a_reorg_below_finality_puts_the_chain_on_hold_and_deletes_nothing(
+def test_deep_reorg_puts_chain_on_hold(
     indexer_engine: Engine,
 ) -> None:
     chain = make_chain(12)
@@ -201,7 +199,7 @@ def test_a_reorg_below_finality_puts_the_chain_on_hold_and_deletes_nothing(
     assert status.open_alarms == 1
 
 
-def test_why_a_chain_waits_is_written_once_the_warehouse_is_back(
+def test_hold_is_written_after_outage(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, lost = put_on_hold, iter([psycopg.OperationalError("server closed"), None])
@@ -217,7 +215,7 @@ def test_why_a_chain_waits_is_written_once_the_warehouse_is_back(
     assert len(alarm_lines(indexer_engine, ETHEREUM)) == 1
 
 
-def test_a_chain_that_moves_again_has_no_alarm_about_itself(indexer_engine: Engine) -> None:
+def test_moving_chain_clears_its_alarm(indexer_engine: Engine) -> None:
     chain = make_chain(2, max_range=0)
     with pytest.raises(PermanentChainError):
         follow_to(indexer_engine, chain, 2)
@@ -227,7 +225,7 @@ def test_a_chain_that_moves_again_has_no_alarm_about_itself(indexer_engine: Engi
     assert alarm_lines(indexer_engine, ETHEREUM) == []
 
 
-def test_a_node_that_denies_the_block_it_has_is_not_followed(indexer_engine: Engine) -> None:
+def test_inconsistent_node_is_not_followed(indexer_engine: Engine) -> None:
     chain = make_chain(4)
     drain_all(indexer_engine, chain)
     before = contents(indexer_engine)
@@ -243,7 +241,7 @@ def test_a_node_that_denies_the_block_it_has_is_not_followed(indexer_engine: Eng
     assert contents(indexer_engine) == before
 
 
-def test_an_undecodable_log_is_kept_raw_marked_and_alarmed_and_stops_nothing(
+def test_undecodable_log_is_stored_and_alarmed(
     indexer_engine: Engine,
 ) -> None:
     chain = make_chain(4)
@@ -258,7 +256,7 @@ def test_an_undecodable_log_is_kept_raw_marked_and_alarmed_and_stops_nothing(
     assert len(alarm_lines(indexer_engine, ETHEREUM)) == 1
 
 
-def test_alarms_about_what_a_reorg_took_back_are_cleared(indexer_engine: Engine) -> None:
+def test_reorg_clears_alarms_of_removed_blocks(indexer_engine: Engine) -> None:
     chain = make_chain(6)
     chain.spoil(2)
     chain.spoil(5)
@@ -288,7 +286,7 @@ def test_alarms_about_what_a_reorg_took_back_are_cleared(indexer_engine: Engine)
     ]
 
 
-def test_an_event_that_postgres_cannot_hold_is_marked_and_stops_nothing(
+def test_unstorable_event_is_marked(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoding, "storage_error", lambda event: "guid: too odd")
@@ -298,7 +296,7 @@ def test_an_event_that_postgres_cannot_hold_is_marked_and_stops_nothing(
     assert "guid: too odd" in alarm_lines(indexer_engine, ETHEREUM)[0]
 
 
-def test_a_second_follower_is_refused(indexer_engine: Engine) -> None:
+def test_second_follower_is_refused(indexer_engine: Engine) -> None:
     chain = make_chain(2)
     with follower_lease(indexer_engine, ETHEREUM), pytest.raises(FollowerConflict, match=ETHEREUM):
         ingest_once(indexer_engine, chain, NETWORK)
@@ -322,7 +320,7 @@ def follow_to(engine: Engine, chain: FakeChain, height: int) -> list[RangeProgre
     return stop.reached
 
 
-def test_what_retrying_can_mend_is_retried(
+def test_retryable_error_is_retried(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
@@ -338,13 +336,13 @@ def test_what_retrying_can_mend_is_retried(
     assert len(contents(indexer_engine)["oft_sent"]) == 5
 
 
-def test_a_range_that_is_too_wide_is_halved(indexer_engine: Engine) -> None:
+def test_too_wide_range_is_halved(indexer_engine: Engine) -> None:
     progress = follow_to(indexer_engine, make_chain(40, max_range=3), 40)
     assert max(step.blocks for step in progress) <= 3
     assert len(contents(indexer_engine)["oft_sent"]) == 40
 
 
-def test_what_a_node_refused_is_not_asked_for_at_once_again(indexer_engine: Engine) -> None:
+def test_refused_size_is_not_repeated_at_once(indexer_engine: Engine) -> None:
     refused = 0
     chain = make_chain(60, max_range=10)
 
@@ -357,9 +355,7 @@ def test_what_a_node_refused_is_not_asked_for_at_once_again(indexer_engine: Engi
     assert refused <= 6
 
 
-def test_a_disk_that_is_full_is_for_a_person(
-    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_not_retried(indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise OperationalError("INSERT", {}, psycopg.errors.DiskFull("no space left on device"))
 
@@ -368,12 +364,12 @@ def test_a_disk_that_is_full_is_for_a_person(
         follow_to(indexer_engine, make_chain(2), 2)
 
 
-def test_a_block_that_is_too_much_by_itself_stops_the_chain(indexer_engine: Engine) -> None:
+def test_too_large_block_stops_chain(indexer_engine: Engine) -> None:
     with pytest.raises(PermanentChainError, match="one block is too much"):
         follow_to(indexer_engine, make_chain(2, max_range=0), 2)
 
 
-def test_a_lost_session_takes_the_right_to_write_with_it(
+def test_lost_session_loses_lease(
     indexer_engine: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
@@ -400,7 +396,7 @@ def terminate_followers(conn: Connection) -> None:
     )
 
 
-def test_a_rebuild_gives_the_same_rows(indexer_engine: Engine) -> None:
+def test_rebuild_gives_equal_rows(indexer_engine: Engine) -> None:
     chain = make_chain(8)
     drain_all(indexer_engine, chain)
     before = contents(indexer_engine)
@@ -408,7 +404,7 @@ def test_a_rebuild_gives_the_same_rows(indexer_engine: Engine) -> None:
     assert contents(indexer_engine) == before
 
 
-def test_a_changed_projection_is_found(indexer_engine: Engine) -> None:
+def test_changed_projection_is_a_difference(indexer_engine: Engine) -> None:
     drain_all(indexer_engine, make_chain(3))
     assert differences(indexer_engine, NETWORK) == []
     with indexer_engine.begin() as conn:
@@ -462,7 +458,7 @@ def live(
     return chain
 
 
-def test_an_empty_block_at_the_head_costs_three_statements_and_a_copy(
+def test_empty_block_costs_three_statements_and_copy(
     indexer_engine: Engine,
 ) -> None:
     seen: list[str] = []
@@ -479,11 +475,11 @@ def test_an_empty_block_at_the_head_costs_three_statements_and_a_copy(
     assert [after - before for before, after in pairwise(marks)] == [3] * 4
 
 
-def test_at_the_head_a_node_is_asked_for_its_head_once(indexer_engine: Engine) -> None:
+def test_head_is_requested_once(indexer_engine: Engine) -> None:
     assert live(indexer_engine, [grow] * 10).asked == 1
 
 
-def test_while_nothing_happens_a_head_that_may_be_replaced_is_looked_at(
+def test_replaceable_head_is_polled(
     indexer_engine: Engine,
 ) -> None:
     chain = live(indexer_engine, [rest, rest, replace_head, rest, rest])
@@ -491,11 +487,11 @@ def test_while_nothing_happens_a_head_that_may_be_replaced_is_looked_at(
         assert conn.scalar(select(cursors.c.block_hash)) == chain.blocks[-1].hash
 
 
-def test_while_nothing_happens_a_final_head_is_not_looked_at(indexer_engine: Engine) -> None:
+def test_final_head_is_not_polled(indexer_engine: Engine) -> None:
     assert live(indexer_engine, [rest] * 10, confirmations=0).asked == 1
 
 
-def test_what_is_wanted_often_is_done_seldom_and_once_more_at_the_end() -> None:
+def test_throttle_runs_after_last_request() -> None:
     now = 0.0
     seldom = following._Throttle(2.0, clock=lambda: now)
     done = []

@@ -143,7 +143,7 @@ def straight(clone: Callable[[], URL]) -> Callable[[FakeChain, Network], Content
 
 
 @pytest.mark.parametrize("offset", range(GROWN + 1))
-def test_the_seam_neither_loses_nor_repeats_a_row_at_any_offset(
+def test_cutover_at_any_offset_keeps_every_row(
     engine: Engine,
     indexer_engine: Engine,
     straight: Callable[[FakeChain, Network], Contents],
@@ -164,7 +164,7 @@ def test_the_seam_neither_loses_nor_repeats_a_row_at_any_offset(
 
 
 @pytest.mark.parametrize("filled", range(GROWN))
-def test_wherever_the_revision_stood_when_ingestion_went_on_the_rows_are_the_same(
+def test_ingestion_during_redecode_gives_equal_rows(
     engine: Engine,
     indexer_engine: Engine,
     straight: Callable[[FakeChain, Network], Contents],
@@ -185,7 +185,7 @@ def test_wherever_the_revision_stood_when_ingestion_went_on_the_rows_are_the_sam
 
 
 @pytest.mark.parametrize("events", [1, 2, 5, 1_000])
-def test_the_size_of_the_ranges_changes_nothing(
+def test_redecode_range_size_changes_nothing(
     engine: Engine,
     indexer_engine: Engine,
     straight: Callable[[FakeChain, Network], Contents],
@@ -201,7 +201,7 @@ def test_the_size_of_the_ranges_changes_nothing(
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
 
-def test_ingestion_goes_on_while_a_revision_is_filled_checked_and_swapped(
+def test_ingestion_continues_during_redecode(
     engine: Engine, indexer_engine: Engine, straight: Callable[[FakeChain, Network], Contents]
 ) -> None:
     chain = make_chain(30)
@@ -233,9 +233,7 @@ def test_ingestion_goes_on_while_a_revision_is_filled_checked_and_swapped(
 # What the chain takes back.
 
 
-def test_nothing_that_the_chain_may_take_back_is_filled(
-    engine: Engine, indexer_engine: Engine
-) -> None:
+def test_fill_ends_at_finality(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain(10))
     revision.start(engine, NETWORK, [ETHEREUM])
     assert fill(indexer_engine, events=4) == [2, 4, 6]
@@ -243,7 +241,7 @@ def test_nothing_that_the_chain_may_take_back_is_filled(
 
 
 @pytest.mark.parametrize("depth", [1, 3, 4])
-def test_a_reorg_while_a_revision_runs_is_in_neither_side(
+def test_reorg_during_redecode(
     engine: Engine,
     indexer_engine: Engine,
     straight: Callable[[FakeChain, Network], Contents],
@@ -272,7 +270,7 @@ def test_a_reorg_while_a_revision_runs_is_in_neither_side(
 
 
 @pytest.mark.parametrize("when", ["fold", "lock"])
-def test_what_happens_between_the_fold_and_the_swap_is_not_lost(
+def test_changes_between_fold_and_swap_are_kept(
     engine: Engine,
     indexer_engine: Engine,
     straight: Callable[[FakeChain, Network], Contents],
@@ -309,7 +307,7 @@ def test_what_happens_between_the_fold_and_the_swap_is_not_lost(
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_a_backfill_beneath_a_revision_sends_it_back(
+def test_backfill_rewinds_redecode(
     engine: Engine, indexer_engine: Engine, straight: Callable[[FakeChain, Network], Contents]
 ) -> None:
     late = fake_network(confirmations=4, start_height=8)
@@ -327,7 +325,7 @@ def test_a_backfill_beneath_a_revision_sends_it_back(
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
 
-def test_no_backfill_writes_between_the_fold_and_the_swap(
+def test_swap_blocks_backfill(
     engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain()
@@ -347,7 +345,7 @@ def test_no_backfill_writes_between_the_fold_and_the_swap(
 # Checking.
 
 
-def test_a_check_tells_by_table_what_will_differ(engine: Engine, indexer_engine: Engine) -> None:
+def test_check_lists_differences_by_table(engine: Engine, indexer_engine: Engine) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
     revision.start(engine, NETWORK, [ETHEREUM])
@@ -369,9 +367,7 @@ def test_a_check_tells_by_table_what_will_differ(engine: Engine, indexer_engine:
     assert (progress.height, progress.final) == (10, 10)
 
 
-def test_without_a_change_a_check_finds_nothing_and_a_swap_writes_nothing(
-    engine: Engine, indexer_engine: Engine
-) -> None:
+def test_unchanged_decoder_swaps_nothing(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain())
     revision.start(engine, NETWORK, [ETHEREUM])
     before = contents(indexer_engine)
@@ -381,7 +377,7 @@ def test_without_a_change_a_check_finds_nothing_and_a_swap_writes_nothing(
     assert contents(indexer_engine) == before
 
 
-def test_the_facts_as_they_will_be_can_be_queried(engine: Engine, indexer_engine: Engine) -> None:
+def test_future_facts_can_be_queried(engine: Engine, indexer_engine: Engine) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
     revision.start(engine, NETWORK, [ETHEREUM])
@@ -396,9 +392,7 @@ def test_the_facts_as_they_will_be_can_be_queried(engine: Engine, indexer_engine
 # Swapping.
 
 
-def test_events_that_could_not_be_decoded_are_retried_and_their_alarms_cleared(
-    engine: Engine, indexer_engine: Engine
-) -> None:
+def test_redecode_clears_undecodable_alarms(engine: Engine, indexer_engine: Engine) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
     assert len(alarm_lines(indexer_engine, ETHEREUM)) == 8
@@ -414,9 +408,7 @@ def test_events_that_could_not_be_decoded_are_retried_and_their_alarms_cleared(
         assert set(map(tuple, markers)) == {("OftSent", None)}
 
 
-def test_the_tables_are_those_of_the_migrations_before_during_and_after(
-    engine: Engine, indexer_engine: Engine
-) -> None:
+def test_redecode_keeps_migrated_tables(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain())
     before = catalog(engine)
     revision.start(engine, NETWORK, [ETHEREUM])
@@ -446,7 +438,7 @@ def catalog(engine: Engine) -> list[object]:
         return list(map(tuple, conn.execute(query)))
 
 
-def test_readers_never_wait_and_see_all_or_nothing(
+def test_readers_see_swap_atomically(
     engine: Engine, indexer_engine: Engine, api_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with decoding(old_decode):
@@ -465,7 +457,7 @@ def test_readers_never_wait_and_see_all_or_nothing(
     assert contents(api_engine) != before
 
 
-def test_ingestion_waits_while_rows_are_put_in_place(
+def test_swap_blocks_ingestion(
     engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingest(indexer_engine, make_chain())
@@ -485,7 +477,7 @@ def test_ingestion_waits_while_rows_are_put_in_place(
     assert waited == [ETHEREUM]
 
 
-def test_one_revision_at_a_time(engine: Engine, indexer_engine: Engine) -> None:
+def test_second_redecode_is_refused(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain())
     revision.start(engine, NETWORK, [ETHEREUM])
     with pytest.raises(ConfigurationError, match="swap it or abandon it"):
@@ -494,7 +486,7 @@ def test_one_revision_at_a_time(engine: Engine, indexer_engine: Engine) -> None:
     revision.start(engine, NETWORK, [ETHEREUM])
 
 
-def test_only_the_owner_makes_and_drops_the_shadow(engine: Engine, indexer_engine: Engine) -> None:
+def test_only_owner_starts_and_abandons(engine: Engine, indexer_engine: Engine) -> None:
     with pytest.raises(ProgrammingError, match="permission denied"):
         revision.start(indexer_engine, NETWORK, [ETHEREUM])
     revision.start(engine, NETWORK, [ETHEREUM])
@@ -502,7 +494,7 @@ def test_only_the_owner_makes_and_drops_the_shadow(engine: Engine, indexer_engin
         revision.abandon(indexer_engine)
 
 
-def test_a_chain_that_is_not_in_the_revision_is_refused(indexer_engine: Engine) -> None:
+def test_fill_of_other_chain_is_refused(indexer_engine: Engine) -> None:
     with pytest.raises(ConfigurationError, match="no redecode of eip155:1"):
         fill(indexer_engine)
 
@@ -524,7 +516,7 @@ STEPS = (
 
 @pytest.mark.parametrize(("module", "step"), STEPS, ids=[step for _, step in STEPS])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_killed_at_any_step_the_live_side_is_as_it_was_and_the_revision_goes_on(
+def test_killed_swap_changes_nothing(
     engine: Engine,
     indexer_engine: Engine,
     straight: Callable[[FakeChain, Network], Contents],
@@ -554,7 +546,7 @@ def test_killed_at_any_step_the_live_side_is_as_it_was_and_the_revision_goes_on(
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
 
-def test_a_lost_session_leaves_the_live_side_as_it_was(
+def test_lost_session_during_swap_changes_nothing(
     engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with decoding(old_decode):
@@ -582,7 +574,7 @@ def test_a_lost_session_leaves_the_live_side_as_it_was(
     assert alarm_lines(indexer_engine, ETHEREUM) == []
 
 
-def test_an_abandoned_revision_leaves_nothing(engine: Engine, indexer_engine: Engine) -> None:
+def test_abandon_leaves_nothing(engine: Engine, indexer_engine: Engine) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
     before = contents(indexer_engine)
@@ -597,7 +589,7 @@ def test_an_abandoned_revision_leaves_nothing(engine: Engine, indexer_engine: En
 # A projection alone.
 
 
-def test_a_changed_projection_is_checked_and_swapped_without_decoding(
+def test_projection_alone_is_swapped(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain()
@@ -617,7 +609,7 @@ def test_a_changed_projection_is_checked_and_swapped_without_decoding(
     assert contents(indexer_engine) == after != before
 
 
-def test_a_movement_that_a_reorg_uncovers_is_folded_by_the_new_fold(
+def test_reorged_movement_uses_new_fold(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Delivered, a movement is the same under both folds. Before the swap its delivery is taken
@@ -673,7 +665,7 @@ class BigSend(Event):
     amount: BaseUnits
 
 
-def test_a_new_event_type_is_filled_beside_and_then_live(
+def test_new_event_type_is_filled(
     engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain()
@@ -796,7 +788,7 @@ def ingest_ledgers(engine: Engine, ledgers: FakeLedgers) -> None:
 
 
 @pytest.mark.parametrize("ingested_before", [0, 20, 59, 60])
-def test_the_order_book_heals_and_its_clients_hear_of_it(
+def test_swap_repairs_order_book(
     engine: Engine, indexer_engine: Engine, ingested_before: int
 ) -> None:
     ledgers = make_ledgers()
@@ -840,7 +832,7 @@ def messages(engine: Engine) -> int:
         return len(conn.scalars(select(projections.stream_events.c.id)).all())
 
 
-def test_new_ledgers_between_the_fold_and_the_swap_are_in_the_book(
+def test_ledgers_between_fold_and_swap_are_in_book(
     engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledgers = make_ledgers()

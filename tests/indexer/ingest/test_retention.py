@@ -32,7 +32,7 @@ def grow_old(conn: Connection, days: float, up_to: int) -> None:
     conn.execute(old.values(told_at=func.now() - timedelta(days=days)))
 
 
-def test_the_last_event_of_each_transfer_stays_and_the_numbers_go_on(indexer_engine, engine):
+def test_last_event_of_each_transfer_stays(indexer_engine, engine):
     with engine.begin() as conn:
         first, second, others = begun(conn), begun(conn), begun(conn, OTHER)
         for transfer in (first, first, second, first, second):
@@ -48,7 +48,7 @@ def test_the_last_event_of_each_transfer_stays_and_the_numbers_go_on(indexer_eng
         assert numbers(conn) == [4, 5, 6]
 
 
-def test_what_was_told_within_a_month_stays_whole(engine: Engine):
+def test_recent_events_stay(engine: Engine):
     with engine.begin() as conn:
         transfer = begun(conn)
         tell_of(conn, transfer, "FUNDED", "SUBMITTED", "COMPLETED")
@@ -60,7 +60,7 @@ def test_what_was_told_within_a_month_stays_whole(engine: Engine):
 
 
 @pytest.mark.parametrize("after", range(6))
-def test_whoever_comes_back_is_told_each_transfer_that_changed_since(engine: Engine, after: int):
+def test_returning_client_gets_each_changed_transfer(engine: Engine, after: int):
     with engine.begin() as conn:
         first, second = begun(conn), begun(conn)
         told = [first, second, first, first, second]
@@ -75,7 +75,7 @@ def test_whoever_comes_back_is_told_each_transfer_that_changed_since(engine: Eng
         assert len(again.items) == len(set(told[after:]))
 
 
-def test_quotes_that_nobody_used_go_and_no_other(engine: Engine, indexer_engine: Engine):
+def test_only_unused_expired_quotes_are_deleted(engine: Engine, indexer_engine: Engine):
     with engine.begin() as conn:
         used = begun(conn, OTHER)
         old, lately, good = (insert_quote(conn) for _ in range(3))

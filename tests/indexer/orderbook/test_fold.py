@@ -128,7 +128,7 @@ def test_a_finished_order_does_not_end_again(again):
     assert figures.completed_orders == 1
 
 
-def test_an_order_that_ends_for_other_parties_is_undecided_alone():
+def test_an_order_that_ends_for_other_parties_is_left_alone():
     other = make_order_cancel(taker=account("somebody else"))
     state, alarms = after_opening(ledger_of(2, 1_300, other))
     assert kinds(alarms) == ["order_mismatch"]

@@ -299,7 +299,7 @@ def test_another_chains_node_is_refused_and_nothing_of_it_kept(world: Followed) 
     assert contents(world.engine)["blocks"] == []
 
 
-def test_a_node_of_another_chain_is_undecided_for_the_right_one(world: Followed) -> None:
+def test_a_node_of_another_chain_is_left_for_the_right_one(world: Followed) -> None:
     tell(world)
     world.follow()
     world.node.story(2)

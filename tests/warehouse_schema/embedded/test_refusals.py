@@ -22,14 +22,14 @@ def test_a_lost_password_is_named(home: Path) -> None:
         EmbeddedPostgres(home / "data").start()
 
 
-def test_a_cluster_of_another_postgres_is_undecided_alone(folder: Path) -> None:
+def test_a_cluster_of_another_postgres_is_left_alone(folder: Path) -> None:
     (folder / "data").mkdir()
     (folder / "data" / "PG_VERSION").write_text("14\n")
     with pytest.raises(FolderNotUsable, match="made by Postgres 14"):
         EmbeddedPostgres(folder / "data").start()
 
 
-def test_a_folder_with_other_files_is_undecided_alone(folder: Path) -> None:
+def test_a_folder_with_other_files_is_left_alone(folder: Path) -> None:
     (folder / "photos").mkdir()
     (folder / "photos" / "cat.png").touch()
     with pytest.raises(FolderNotUsable, match="not a Postgres cluster"):

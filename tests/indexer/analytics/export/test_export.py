@@ -125,9 +125,7 @@ def in_words(rows: Sequence[tuple[Any, ...]], table: Table) -> list[tuple[Any, .
 
 
 @pytest.mark.parametrize("reader", ["polars", "duckdb"])
-def test_what_is_read_back_is_what_the_tables_hold(
-    exported: Engine, tmp_path: Path, reader: str
-) -> None:
+def test_exported_files_equal_tables(exported: Engine, tmp_path: Path, reader: str) -> None:
     for table in (*FACTS.tables, *FIGURES.tables):
         if reader == "polars":
             rows = pl.read_parquet(tmp_path / table.name).rows()
@@ -142,16 +140,14 @@ def test_what_is_read_back_is_what_the_tables_hold(
 
 
 @pytest.mark.usefixtures("exported")
-def test_a_file_has_the_types_that_are_promised_also_without_rows(tmp_path: Path) -> None:
+def test_empty_file_has_documented_types(tmp_path: Path) -> None:
     for table in (*FACTS.tables, *FIGURES.tables):
         for day in DAYS:
             file = ExportFolder(tmp_path).file(table.name, day)
             assert pl.read_parquet_schema(file) == schema_of(table), table.name
 
 
-def test_every_kind_of_event_survives_whatever_is_in_it(
-    indexer_engine: Engine, tmp_path: Path
-) -> None:
+def test_extreme_events_survive_export(indexer_engine: Engine, tmp_path: Path) -> None:
     around = [make_block(1), make_block(2), make_block(90_000)]
     with indexer_engine.begin() as conn:
         store.append(conn, around, [])
@@ -171,7 +167,7 @@ def test_every_kind_of_event_survives_whatever_is_in_it(
         assert in_words(found.fetchall(), shelf.table) == expected
 
 
-def test_amounts_are_summed_as_the_document_says(exported: Engine, tmp_path: Path) -> None:
+def test_documented_sum_of_amounts_is_exact(exported: Engine, tmp_path: Path) -> None:
     with exported.connect() as conn:
         total = conn.scalar(
             text("SELECT sum(amount) FROM facts.orders_opened WHERE block_time < 1795219200")
@@ -184,9 +180,7 @@ def test_amounts_are_summed_as_the_document_says(exported: Engine, tmp_path: Pat
     assert in_polars.item() == total
 
 
-def test_a_day_is_due_until_it_is_exported_and_again_when_it_changes(
-    ingested: Engine, tmp_path: Path
-) -> None:
+def test_changed_day_is_due_again(ingested: Engine, tmp_path: Path) -> None:
     assert due(ingested, FACTS, tmp_path) == due(ingested, FIGURES, tmp_path) == DAYS
     assert run(ingested, FACTS, tmp_path, DAYS) == DAYS
     run(ingested, FIGURES, tmp_path, DAYS)
@@ -200,7 +194,7 @@ def test_a_day_is_due_until_it_is_exported_and_again_when_it_changes(
     assert due(ingested, FACTS, tmp_path / "another") == DAYS
 
 
-def test_days_before_the_first_event_are_not_due(ingested: Engine, tmp_path: Path) -> None:
+def test_days_before_first_event_are_not_due(ingested: Engine, tmp_path: Path) -> None:
     genesis = insert(blocks).values(
         chain=CHAIN, height=0, hash="0", parent_hash="", time=0, events=0
     )
@@ -209,7 +203,7 @@ def test_days_before_the_first_event_are_not_due(ingested: Engine, tmp_path: Pat
     assert due(ingested, FACTS, tmp_path) == due(ingested, FIGURES, tmp_path) == DAYS
 
 
-def test_writing_a_day_again_gives_the_same_bytes(exported: Engine, tmp_path: Path) -> None:
+def test_repeated_export_gives_equal_bytes(exported: Engine, tmp_path: Path) -> None:
     def contents() -> dict[Path, bytes]:
         return {file: file.read_bytes() for file in tmp_path.rglob("*.parquet")}
 
@@ -220,9 +214,7 @@ def test_writing_a_day_again_gives_the_same_bytes(exported: Engine, tmp_path: Pa
     assert len(before) == 3 * (len(FACTS.tables) + len(FIGURES.tables))
 
 
-def test_a_day_that_is_not_over_is_refused_before_anything_is_written(
-    ingested: Engine, tmp_path: Path
-) -> None:
+def test_open_day_is_refused_before_writing(ingested: Engine, tmp_path: Path) -> None:
     still_open = date(2026, 11, 21)
     with pytest.raises(DayStillOpen, match="facts of 2026-11-21 are not all there: the last day"):
         run(ingested, FACTS, tmp_path, [LAST, still_open])
@@ -231,7 +223,7 @@ def test_a_day_that_is_not_over_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_due_of_an_empty_warehouse(indexer_engine: Engine, tmp_path: Path) -> None:
+def test_empty_warehouse_has_no_due_days(indexer_engine: Engine, tmp_path: Path) -> None:
     assert due(indexer_engine, FACTS, tmp_path) == due(indexer_engine, FIGURES, tmp_path) == []
     with pytest.raises(DayStillOpen, match="no day can be yet"):
         run(indexer_engine, FACTS, tmp_path, [LAST])
@@ -240,7 +232,7 @@ def test_nothing_is_due_of_an_empty_warehouse(indexer_engine: Engine, tmp_path: 
 # Killed, or in each other's way.
 
 
-def test_a_file_that_could_not_be_written_leaves_the_old_one_and_no_note(
+def test_failed_write_keeps_old_file_without_marker(
     exported: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = ExportFolder(tmp_path)
@@ -269,7 +261,7 @@ def test_a_file_that_could_not_be_written_leaves_the_old_one_and_no_note(
     assert due(exported, FACTS, tmp_path) == []
 
 
-def test_an_error_of_the_database_comes_through(ingested: Engine, tmp_path: Path) -> None:
+def test_database_error_is_raised(ingested: Engine, tmp_path: Path) -> None:
     def broken() -> Iterator[pl.DataFrame]:
         yield pl.DataFrame(schema=schema_of(oft_sent))
         raise ConnectionResetError("the server went away")
@@ -280,7 +272,7 @@ def test_an_error_of_the_database_comes_through(ingested: Engine, tmp_path: Path
     assert not folder.file("oft_sent", LAST).exists()
 
 
-def test_two_do_not_export_into_a_folder_at_once(ingested: Engine, tmp_path: Path) -> None:
+def test_second_export_into_folder_is_refused(ingested: Engine, tmp_path: Path) -> None:
     under_way = export(ingested, FACTS, tmp_path, DAYS)
     next(under_way)
     with pytest.raises(FollowerConflict, match="another process exports into"):
@@ -289,14 +281,14 @@ def test_two_do_not_export_into_a_folder_at_once(ingested: Engine, tmp_path: Pat
     run(ingested, FACTS, tmp_path, DAYS)
 
 
-def test_a_note_says_how_many_rows_a_day_has(exported: Engine, tmp_path: Path) -> None:
+def test_marker_has_row_counts(exported: Engine, tmp_path: Path) -> None:
     note = json.loads((tmp_path / "_days/facts/2026-11-19.json").read_text())
     assert note["day"] == "2026-11-19"
     assert set(note["rows"]) == {table.name for table in FACTS.tables}
     assert note["rows"]["blocks"] == pl.read_parquet(tmp_path / "blocks/day=2026-11-19").height > 0
 
 
-def test_a_large_day_goes_through_in_pieces(
+def test_large_day_is_streamed(
     indexer_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(columns_read, "BYTES_A_FRAME", 2_000)

@@ -239,7 +239,7 @@ def test_number_of_calls_ignores_watched_accounts(
     assert [len(call["filters"]) for call in node.asked("getEvents")] == [2]
 
 
-def test_approval_of_watched_account_is_undecided_out(
+def test_approval_of_watched_account_is_left_out(
     node: FakeStellarNode, reader: ChainReader
 ) -> None:
     approval = make_asset_event(

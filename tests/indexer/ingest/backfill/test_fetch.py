@@ -48,7 +48,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fetch, "_FIRST_PAUSE", 0.0)
 
 
-def test_chunks_come_in_order_whichever_is_ready_first():
+def test_chunks_are_in_order():
     def slow_first(first: Height, last: Height) -> Chunk:
         time.sleep(0.05 if first == 1 else 0.0)
         return make_chunk(first, last)
@@ -57,7 +57,7 @@ def test_chunks_come_in_order_whichever_is_ready_first():
     assert ranges(chunks) == [(1, 10), (11, 20), (21, 30), (31, 40), (41, 45)]
 
 
-def test_fetching_goes_on_while_a_chunk_is_committed():
+def test_fetching_continues_during_commit():
     third = threading.Event()
 
     def read(first: Height, last: Height) -> Chunk:
@@ -71,7 +71,7 @@ def test_fetching_goes_on_while_a_chunk_is_committed():
     chunks.close()
 
 
-def test_no_fetcher_is_used_by_two_threads():
+def test_fetcher_is_used_by_one_thread():
     inside, most = [0], [0]
 
     def alone(first: Height, last: Height) -> Chunk:
@@ -86,9 +86,7 @@ def test_no_fetcher_is_used_by_two_threads():
 
 
 @pytest.mark.parametrize(("size", "fewest"), [(0, 2), (100, 0)])
-def test_what_waits_for_the_writer_is_bounded(
-    monkeypatch: pytest.MonkeyPatch, size: int, fewest: int
-):
+def test_waiting_chunks_are_bounded(monkeypatch: pytest.MonkeyPatch, size: int, fewest: int):
     """By number always; chunks that are too large are all committed before more are fetched."""
     monkeypatch.setattr(fetch, "MAX_WAITING_BYTES", 50)
     asked: list[int] = []
@@ -106,7 +104,7 @@ def test_what_waits_for_the_writer_is_bounded(
     assert sorted(asked) == list(range(1, 200, 10))
 
 
-def test_a_range_too_wide_is_halved_in_its_place():
+def test_too_wide_range_is_halved_in_order():
     def narrow(first: Height, last: Height) -> Chunk:
         if last - first >= 4 and first <= 20:
             raise RangeTooWide("no more than 4 blocks")
@@ -118,7 +116,7 @@ def test_a_range_too_wide_is_halved_in_its_place():
     assert got[-1][1] == 40
 
 
-def test_a_block_too_much_is_for_a_person():
+def test_too_large_block_is_permanent_error():
     def never(first: Height, last: Height) -> Chunk:
         raise RangeTooWide("no")
 
@@ -129,7 +127,7 @@ def test_a_block_too_much_is_for_a_person():
 @pytest.mark.parametrize(
     "error", [NodeUnavailable("down", retry_after=0.0), InconsistentAnswer("?")]
 )
-def test_a_node_in_trouble_is_asked_again(error: Exception):
+def test_retryable_error_is_retried(error: Exception):
     failures = [error] * 11
 
     def falters(first: Height, last: Height) -> Chunk:
@@ -140,7 +138,7 @@ def test_a_node_in_trouble_is_asked_again(error: Exception):
     assert ranges(list(fetch_ahead(source(falters), Height(1), Height(5)))) == [(1, 5)]
 
 
-def test_a_node_that_stays_in_trouble_is_given_up():
+def test_retries_end_with_last_error():
     tries = []
 
     def down(first: Height, last: Height) -> Chunk:
@@ -152,7 +150,7 @@ def test_a_node_that_stays_in_trouble_is_given_up():
     assert len(tries) == 12
 
 
-def test_nobody_waits_for_a_chunk_that_nobody_wants(monkeypatch: pytest.MonkeyPatch):
+def test_closing_ends_retries(monkeypatch: pytest.MonkeyPatch):
     """A node asks us to stay away for a minute, and somebody ends the backfill."""
     monkeypatch.setattr(fetch, "_MAX_PAUSE", 30.0)
 
@@ -168,7 +166,7 @@ def test_nobody_waits_for_a_chunk_that_nobody_wants(monkeypatch: pytest.MonkeyPa
     assert time.monotonic() - began < 10
 
 
-def test_what_no_trying_mends_is_raised_at_once():
+def test_permanent_error_is_not_retried():
     tries = []
 
     def wrong(first: Height, last: Height) -> Chunk:
@@ -180,7 +178,7 @@ def test_what_no_trying_mends_is_raised_at_once():
     assert tries == [1]
 
 
-def test_ranges_grow_where_little_happens_and_shrink_where_much_does():
+def test_range_size_follows_events():
     plan = RangePlanner(Height(1), Height(100_000), first_blocks=32, max_blocks=1_000)
     widths = []
     for events in (0, 0, 0, 0, 0, 0, 10_000, 10_000_000, 20_000):
@@ -190,7 +188,7 @@ def test_ranges_grow_where_little_happens_and_shrink_where_much_does():
         widths.append(last - first + 1)
         plan.learn(make_chunk(first, last, events=events))
     assert widths == [32, 64, 128, 256, 512, 1_000, 1_000, 1_000, 500]
-    plan.narrow(Height(1), Height(10))
+    plan.halve(Height(1), Height(10), RangeTooWide("too wide"))
     planned = plan.take()
     assert planned is not None
     assert planned[1] - planned[0] + 1 == 5

@@ -36,7 +36,7 @@ def heights(engine: Engine) -> list[int]:
         return list(conn.scalars(select(blocks.c.height).order_by(blocks.c.height)))
 
 
-def test_history_before_the_start_joins_what_is_followed(indexer_engine: Engine) -> None:
+def test_history_joins_followed_blocks(indexer_engine: Engine) -> None:
     chain = make_followed_chain(indexer_engine)
     (progress,) = run(indexer_engine, chain, 1, 19)
     assert (progress.done, progress.events, progress.share) == (19, 19, 1.0)
@@ -45,7 +45,7 @@ def test_history_before_the_start_joins_what_is_followed(indexer_engine: Engine)
     assert differences(indexer_engine, LATE_START) == []
 
 
-def test_a_range_read_again_changes_nothing(indexer_engine: Engine) -> None:
+def test_repeated_backfill_changes_nothing(indexer_engine: Engine) -> None:
     chain = make_followed_chain(indexer_engine)
     run(indexer_engine, chain, 1, 19)
     with indexer_engine.connect() as conn:
@@ -55,7 +55,7 @@ def test_a_range_read_again_changes_nothing(indexer_engine: Engine) -> None:
         assert conn.execute(select(oft_sent).order_by(oft_sent.c.height)).all() == before
 
 
-def test_what_was_wrong_in_a_range_is_put_right(indexer_engine: Engine) -> None:
+def test_backfill_corrects_facts(indexer_engine: Engine) -> None:
     chain = make_followed_chain(indexer_engine)
     with indexer_engine.begin() as conn:
         conn.execute(oft_sent.delete().where(oft_sent.c.height == 22))
@@ -66,14 +66,14 @@ def test_what_was_wrong_in_a_range_is_put_right(indexer_engine: Engine) -> None:
         assert len(conn.execute(select(movements)).all()) == 11
 
 
-def test_a_range_the_follower_may_still_take_back_is_refused(indexer_engine: Engine) -> None:
+def test_range_above_finality_is_refused(indexer_engine: Engine) -> None:
     chain = make_followed_chain(indexer_engine)
     with pytest.raises(ConfigurationError, match="a backfill may reach up to 26, not 27"):
         run(indexer_engine, chain, 1, 27)
     assert heights(indexer_engine) == [*range(20, 31)]
 
 
-def test_a_range_that_does_not_join_is_refused_whole(indexer_engine: Engine) -> None:
+def test_range_that_does_not_join_is_refused(indexer_engine: Engine) -> None:
     make_followed_chain(indexer_engine)
     other = FakeChain(LATE_START)
     other.grow(30, fork="other")
@@ -82,7 +82,7 @@ def test_a_range_that_does_not_join_is_refused_whole(indexer_engine: Engine) -> 
     assert heights(indexer_engine) == [*range(20, 31)]
 
 
-def test_a_wide_range_is_halved(indexer_engine: Engine) -> None:
+def test_wide_range_is_halved(indexer_engine: Engine) -> None:
     chain = make_followed_chain(indexer_engine)
     chain.max_range = 5
     progress = run(indexer_engine, chain, 1, 19)
@@ -90,6 +90,6 @@ def test_a_wide_range_is_halved(indexer_engine: Engine) -> None:
     assert len(progress) > 3
 
 
-def test_a_range_from_high_to_low_is_refused(indexer_engine: Engine) -> None:
+def test_reversed_range_is_refused(indexer_engine: Engine) -> None:
     with pytest.raises(ConfigurationError, match="from low to high, not from 9 to 3"):
         run(indexer_engine, make_followed_chain(indexer_engine), 9, 3)

@@ -14,7 +14,7 @@ def at(done: int, folded: int, events: int) -> Backfill:
     return replace(BEGUN, done=Height(done), folded=Height(folded), events=events)
 
 
-def test_rates_and_time_left_are_of_this_run():
+def test_rates_are_of_this_run():
     now = [100.0]
     meter = Meter(at(200, 200, 5_000), lambda: now[0])
     now[0] += 10
@@ -23,7 +23,7 @@ def test_rates_and_time_left_are_of_this_run():
     assert (progress.share, progress.seconds_left, progress.step) == (0.4, 30.0, "facts")
 
 
-def test_movements_are_timed_from_the_end_of_the_facts():
+def test_movement_rate_starts_after_facts():
     now = [0.0]
     meter = Meter(BEGUN, lambda: now[0])
     now[0] = 10.0
@@ -37,7 +37,7 @@ def test_movements_are_timed_from_the_end_of_the_facts():
     assert (done.share, done.seconds_left) == (1.0, 0.0)
 
 
-def test_a_run_that_only_folds_is_timed_from_its_own_start():
+def test_folding_run_has_own_rate():
     now = [0.0]
     meter = Meter(at(1_000, 500, 50_000), lambda: now[0])
     now[0] = 5.0
@@ -45,12 +45,12 @@ def test_a_run_that_only_folds_is_timed_from_its_own_start():
     assert (progress.blocks_per_second, progress.seconds_left) == (20.0, 20.0)
 
 
-def test_before_anything_is_done_nobody_knows_how_long_it_takes():
+def test_time_left_is_unknown_at_start():
     progress = Meter(BEGUN, lambda: 0.0).progress(BEGUN)
     assert (progress.share, progress.seconds_left) == (0.0, None)
 
 
-def test_a_line_tells_all_of_it():
+def test_progress_line():
     progress = BackfillProgress(
         ETHEREUM, Height(1), Height(1_000), Height(500), 20_000, "facts", 0, 20.0, 1_234.5
     )

@@ -109,7 +109,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 # What is written
 
 
-def test_columns_leave_the_rows_that_objects_leave(indexer_engine: Engine, expected: Any):
+def test_columnar_rows_equal_object_rows(indexer_engine: Engine, expected: Any):
     said = run(indexer_engine, make_chain())
     assert stored(indexer_engine) == expected
     assert (said[-1].done, said[-1].events, said[-1].share) == (LAST, 2 * LAST, 1.0)
@@ -119,14 +119,14 @@ def test_columns_leave_the_rows_that_objects_leave(indexer_engine: Engine, expec
     assert under_way(indexer_engine) == []
 
 
-def test_read_again_the_rows_are_the_same(indexer_engine: Engine, expected: Any):
+def test_repeated_backfill_gives_equal_rows(indexer_engine: Engine, expected: Any):
     run(indexer_engine, make_chain())
     run(indexer_engine, make_chain())
     assert stored(indexer_engine) == expected
 
 
 @pytest.mark.usefixtures("small")
-def test_movements_that_are_many_follow_the_facts(indexer_engine: Engine, expected: Any):
+def test_many_movements_are_folded_after_facts(indexer_engine: Engine, expected: Any):
     said = run(indexer_engine, make_chain())
     steps = [progress.step for progress in said]
     assert steps.count("facts") > 8
@@ -141,7 +141,7 @@ def test_movements_that_are_many_follow_the_facts(indexer_engine: Engine, expect
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_a_node_that_answers_few_logs_is_asked_for_fewer(indexer_engine: Engine, expected: Any):
+def test_log_limit_narrows_ranges(indexer_engine: Engine, expected: Any):
     node = FakeEvmNode(make_chain(), most_logs=9)
     with reading(node) as reader:
         backfill(indexer_engine, reader, NETWORK, Height(1), Height(LAST), ignore)
@@ -149,9 +149,7 @@ def test_a_node_that_answers_few_logs_is_asked_for_fewer(indexer_engine: Engine,
     assert max(last - first for first, last in node.ranges) > 9
 
 
-def test_what_others_say_at_a_shared_endpoint_is_not_kept(
-    indexer_engine: Engine, expected: dict[str, list[Any]]
-):
+def test_foreign_packets_are_not_stored(indexer_engine: Engine, expected: dict[str, list[Any]]):
     """Neither by columns, nor one by one, nor by the follower."""
     chain = make_chain()
     for height in (3, 40, 85):
@@ -167,14 +165,14 @@ def test_what_others_say_at_a_shared_endpoint_is_not_kept(
         assert conn.scalar(select(func.count()).select_from(evm_logs)) == 2 * (LAST + 11)
 
 
-def test_a_chunk_is_as_wide_as_what_the_node_gives_not_as_what_is_kept():
+def test_chunk_size_follows_logs_read():
     chain = make_chain()
     chain.overhear(2)
     chunk = chunks.chunk_of_range(config(), chain.read(Height(1), Height(4), []))
     assert (chunk.events, chunk.read) == (8, 10)
 
 
-def test_history_joins_what_is_followed(indexer_engine: Engine):
+def test_backfill_joins_followed_blocks(indexer_engine: Engine):
     chain = make_chain()
     ingest_once(indexer_engine, chain, NETWORK)
     run(indexer_engine, chain, last=79)
@@ -182,7 +180,7 @@ def test_history_joins_what_is_followed(indexer_engine: Engine):
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_another_chains_history_is_refused_at_the_seam(indexer_engine: Engine):
+def test_foreign_history_does_not_join(indexer_engine: Engine):
     ingest_once(indexer_engine, make_chain(), NETWORK)
     other = FakeChain(NETWORK)
     other.grow(90, fork="other")
@@ -193,7 +191,7 @@ def test_another_chains_history_is_refused_at_the_seam(indexer_engine: Engine):
 # Refused
 
 
-def test_a_range_that_a_reorganisation_can_reach_is_refused(indexer_engine: Engine):
+def test_range_within_reorg_depth_is_refused(indexer_engine: Engine):
     """Nothing is followed, so the node's head says how far that is."""
     network = replace(NETWORK, evm=(replace(config(), start_height=None),))
     with reading(FakeEvmNode(make_chain())) as reader:
@@ -202,7 +200,7 @@ def test_a_range_that_a_reorganisation_can_reach_is_refused(indexer_engine: Engi
         backfill(indexer_engine, reader, network, Height(1), Height(86), ignore)
 
 
-def test_a_range_that_the_follower_will_begin_with_is_refused(indexer_engine: Engine):
+def test_range_at_start_height_is_refused(indexer_engine: Engine):
     """It appends, and would meet blocks that are there."""
     with pytest.raises(RangeRefused, match=r"begins at 80 and has not begun.* up to 79, not 80"):
         run(indexer_engine, make_chain(), last=80)
@@ -232,9 +230,7 @@ def killing(after: int) -> Callable[[BackfillProgress], None]:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("commits", [1, 3])
-def test_killed_after_any_commit_it_goes_on_there(
-    indexer_engine: Engine, expected: Any, commits: int
-):
+def test_killed_backfill_continues(indexer_engine: Engine, expected: Any, commits: int):
     node, kills, done = FakeEvmNode(make_chain()), 0, 0
     with reading(node) as reader:
         while under_way(indexer_engine) or not kills:
@@ -263,9 +259,7 @@ def _run_in_a_child(url: str, database: str) -> None:
     )
 
 
-def test_a_process_that_is_killed_leaves_what_another_goes_on_with(
-    indexer_engine: Engine, expected: Any
-):
+def test_other_process_continues_backfill(indexer_engine: Engine, expected: Any):
     node = FakeEvmNode(make_chain())
     database = indexer_engine.url.render_as_string(hide_password=False)
     with reading(node) as reader:
@@ -303,7 +297,7 @@ def _patiently(engine: Engine, reader: EvmReader) -> None:
     raise AssertionError("the lock of a killed process is still held")
 
 
-def test_a_second_backfill_of_a_chain_is_refused(indexer_engine: Engine):
+def test_second_backfill_is_refused(indexer_engine: Engine):
     refused = pytest.raises(FollowerConflict, match="another backfill of eip155:1")
     with backfill_lease(indexer_engine, ETHEREUM), refused:
         run(indexer_engine, make_chain())
@@ -314,7 +308,7 @@ def test_a_second_backfill_of_a_chain_is_refused(indexer_engine: Engine):
 
 
 @pytest.mark.usefixtures("small")
-def test_what_is_not_folded_yet_is_no_difference(indexer_engine: Engine):
+def test_unfolded_movements_are_no_difference(indexer_engine: Engine):
     chain = make_chain()
     ingest_once(indexer_engine, chain, NETWORK)
     with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
@@ -330,7 +324,7 @@ def test_what_is_not_folded_yet_is_no_difference(indexer_engine: Engine):
 
 
 @pytest.mark.usefixtures("small")
-def test_what_is_wrong_beside_a_backfill_is_still_found(indexer_engine: Engine):
+def test_other_differences_are_found_during_backfill(indexer_engine: Engine):
     chain = make_chain()
     ingest_once(indexer_engine, chain, NETWORK)
     with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
@@ -347,7 +341,7 @@ def test_what_is_wrong_beside_a_backfill_is_still_found(indexer_engine: Engine):
     ]
 
 
-def test_a_row_of_what_is_under_way_cannot_run_ahead_of_itself(engine: Engine):
+def test_backfill_row_constraints(engine: Engine):
     row = {"chain": ETHEREUM, "first": 1, "last": 9, "done": 5, "folded": 5, "events": 0}
     with engine.begin() as conn:
         conn.execute(backfills.insert().values(row))

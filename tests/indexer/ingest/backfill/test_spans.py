@@ -91,14 +91,14 @@ def heights(engine: Engine) -> list[int]:
 # The plan
 
 
-def test_spans_cover_the_range_once(indexer_engine: Engine):
+def test_spans_cover_range_once(indexer_engine: Engine):
     assert plan(indexer_engine, 25) == [(1, 25), (26, 50), (51, 60)]
     assert plan(indexer_engine, 60) == [(1, 60)]
     assert plan(indexer_engine, None) == [(1, 60)]
 
 
 @pytest.mark.parametrize(("least", "spans"), [(1, 3), (25, 3), (40, 2)])
-def test_there_are_neither_too_many_spans_nor_too_small_ones(
+def test_span_count_and_size_are_bounded(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch, least: int, spans: int
 ):
     monkeypatch.setattr(run, "MAX_SPANS", 3)
@@ -108,14 +108,14 @@ def test_there_are_neither_too_many_spans_nor_too_small_ones(
     assert (planned[0][0], planned[-1][1]) == WHOLE
 
 
-def test_a_plan_leaves_out_what_is_in(indexer_engine: Engine, tmp_path: Path):
+def test_plan_omits_committed_blocks(indexer_engine: Engine, tmp_path: Path):
     first, second, *_ = plan(indexer_engine, 25)
     bring(indexer_engine, first, tmp_path)
     assert plan(indexer_engine, 25) == [second, (51, 60)]
     assert plan(indexer_engine, 10)[0] == (26, 35)
 
 
-def test_a_range_that_must_not_be_is_refused_before_anything_is_read(indexer_engine: Engine):
+def test_invalid_range_is_refused_before_reading(indexer_engine: Engine):
     with pytest.raises(RangeRefused, match="up to 79, not 85"):
         plan(indexer_engine, whole=(Height(1), Height(85)))
     busy = pytest.raises(FollowerConflict, match="another backfill")
@@ -126,9 +126,7 @@ def test_a_range_that_must_not_be_is_refused_before_anything_is_read(indexer_eng
 # The order
 
 
-def test_spans_brought_in_one_after_the_other_leave_the_same_rows(
-    indexer_engine: Engine, expected: Any, tmp_path: Path
-):
+def test_spans_give_equal_rows(indexer_engine: Engine, expected: Any, tmp_path: Path):
     said: list[BackfillProgress] = []
     for span in plan(indexer_engine):
         bring(indexer_engine, span, tmp_path, report=said.append)
@@ -141,9 +139,7 @@ def test_spans_brought_in_one_after_the_other_leave_the_same_rows(
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_whoever_is_ahead_reads_and_waits_for_its_turn(
-    indexer_engine: Engine, expected: Any, tmp_path: Path
-):
+def test_later_span_waits_for_earlier(indexer_engine: Engine, expected: Any, tmp_path: Path):
     """The last span begins first, and each of the others when the one above it waits."""
     spans = plan(indexer_engine, 20)
     said: list[BackfillProgress] = []
@@ -170,7 +166,7 @@ def test_whoever_is_ahead_reads_and_waits_for_its_turn(
     assert stored(indexer_engine) == expected
 
 
-def test_what_waits_on_disk_is_bounded(
+def test_queue_on_disk_is_bounded(
     indexer_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Chunks of one block: the first that is kept fills the disk, and few more are asked for."""
@@ -193,7 +189,7 @@ def test_what_waits_on_disk_is_bounded(
     assert heights(indexer_engine) == []
 
 
-def test_whose_turn_never_comes_loses_patience(
+def test_stalled_earlier_span_raises(
     indexer_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(earlier_spans, "STALL_SECONDS", 0.05)
@@ -203,7 +199,7 @@ def test_whose_turn_never_comes_loses_patience(
         bring(indexer_engine, (Height(30), Height(LAST)), tmp_path)
 
 
-def test_a_span_waits_for_whoever_still_writes(indexer_engine: Engine, tmp_path: Path):
+def test_span_waits_for_lease(indexer_engine: Engine, tmp_path: Path):
     """The one before has committed its last chunk and not let go of the lock yet; or a swap."""
     waits = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -224,7 +220,7 @@ class Killed(Exception):
     """The process ends here."""
 
 
-def test_a_span_that_was_killed_is_planned_from_where_it_was(
+def test_killed_span_is_planned_from_progress(
     indexer_engine: Engine, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("indexer.ingest.backfill.fetch.FIRST_BLOCKS", 4)
@@ -254,7 +250,7 @@ def test_a_span_that_was_killed_is_planned_from_where_it_was(
     assert stored(indexer_engine) == expected
 
 
-def test_nothing_is_undecided_on_disk(indexer_engine: Engine, tmp_path: Path):
+def test_queue_leaves_no_files(indexer_engine: Engine, tmp_path: Path):
     folder = tmp_path / "spool"
 
     def look() -> None:
@@ -269,7 +265,7 @@ def test_nothing_is_undecided_on_disk(indexer_engine: Engine, tmp_path: Path):
 # The spool
 
 
-def test_chunks_come_out_as_they_went_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_queued_chunks_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     chain = make_chain()
     made = [
         chunk_of_range(config(), chain.read(Height(first), Height(first + 9), []))
@@ -291,7 +287,7 @@ def test_chunks_come_out_as_they_went_in(tmp_path: Path, monkeypatch: pytest.Mon
         assert [*full, kept.is_full] == [False, True, False]
 
 
-def test_a_disk_that_takes_nothing_is_named(tmp_path: Path):
+def test_unwritable_folder_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(ConfigurationError, match=r"chunks cannot be kept in .*file/spool"),
@@ -310,7 +306,7 @@ def test_a_disk_that_takes_nothing_is_named(tmp_path: Path):
 
 @pytest.mark.parametrize("start", range(2, 13))
 @pytest.mark.parametrize("replaced", [False, True], ids=["up to it", "beyond it"])
-def test_the_seam_neither_loses_nor_repeats_a_row_at_any_offset(
+def test_cutover_at_any_offset_keeps_every_row(
     engine: Engine, indexer_engine: Engine, tmp_path: Path, start: int, replaced: bool
 ):
     """A chain that is followed from a block on, filled in up to it, or over what was followed.

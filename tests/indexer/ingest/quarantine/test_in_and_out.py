@@ -52,7 +52,7 @@ from warehouse_schema.identifiers import Height
 # In.
 
 
-def test_a_ledger_that_cannot_be_decoded_is_kept_and_alarmed_and_stops_nothing(
+def test_undecodable_ledger_is_quarantined(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine
 ) -> None:
     height = history().sent
@@ -77,7 +77,7 @@ def test_a_ledger_that_cannot_be_decoded_is_kept_and_alarmed_and_stops_nothing(
     assert quarantine_lines(indexer_engine, DEVNET.id) == [f"{height} (undecodable): {row.reason}"]
 
 
-def test_quarantine_and_cursor_move_together(
+def test_quarantine_is_atomic_with_cursor(
     reader: LakeReader,
     indexer_engine: Engine,
     by_an_older_build: Callable[..., None],
@@ -97,7 +97,7 @@ def test_quarantine_and_cursor_move_together(
     assert [row.height for row in standing(indexer_engine)] == [history().sent]
 
 
-def test_what_is_missing_of_a_provider_shows_at_its_next_event(
+def test_missing_event_is_sequence_gap(
     reader: LakeReader, indexer_engine: Engine, by_an_older_build: Callable[..., None]
 ) -> None:
     first, second, third = history().deposits
@@ -113,7 +113,7 @@ def test_what_is_missing_of_a_provider_shows_at_its_next_event(
 
 
 @pytest.mark.parametrize("pick", [slice(0, 1), slice(1, 2), slice(3, 4), slice(None)], ids=str)
-def test_a_newer_build_leaves_what_a_straight_run_leaves(
+def test_newer_build_gives_rows_of_straight_run(
     pick: slice,
     reader: LakeReader,
     indexer_engine: Engine,
@@ -144,7 +144,7 @@ def messages(engine: Engine) -> list[Any]:
         return [tuple(row) for row in conn.execute(query)]
 
 
-def test_the_socket_hears_of_what_is_mended(
+def test_release_notifies_stream(
     reader: LakeReader, indexer_engine: Engine, by_an_older_build: Callable[..., None]
 ) -> None:
     by_an_older_build(indexer_engine, reader, history().terms)
@@ -161,7 +161,7 @@ def test_the_socket_hears_of_what_is_mended(
     assert (is_gone, entry["provider"]) == (False, history().provider)
 
 
-def test_a_build_that_tried_tries_only_when_it_is_asked_to(
+def test_same_build_retries_only_on_request(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage(tmp_path, history().sent)
@@ -179,7 +179,7 @@ def test_a_build_that_tried_tries_only_when_it_is_asked_to(
     assert len(alarms(indexer_engine)) == 1
 
 
-def test_the_build_that_tried_last_is_written_down(
+def test_last_build_is_recorded(
     reader: LakeReader,
     indexer_engine: Engine,
     by_an_older_build: Callable[..., None],
@@ -199,7 +199,7 @@ def test_the_build_that_tried_last_is_written_down(
         assert [alarm.detail for alarm in open_alarms(conn)] == ["98 at 4"]
 
 
-def test_what_its_bytes_do_not_give_its_source_may(
+def test_source_is_read_after_bytes_fail(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine, second_engine: Engine
 ) -> None:
     damage(tmp_path, history().sent)
@@ -230,7 +230,7 @@ class Answering:
 
 
 @pytest.mark.parametrize("said", [NodeUnavailable("gone"), RetentionGap("gone"), "another"])
-def test_a_source_that_does_not_have_it_changes_nothing(
+def test_source_without_ledger_changes_nothing(
     said: Any, tmp_path: Path, reader: LakeReader, indexer_engine: Engine
 ) -> None:
     damage(tmp_path, history().sent)
@@ -248,7 +248,7 @@ def test_a_source_that_does_not_have_it_changes_nothing(
     }
 
 
-def test_bytes_that_are_not_what_their_header_says_are_damaged(
+def test_wrong_bytes_are_damaged(
     reader: LakeReader,
     indexer_engine: Engine,
     by_an_older_build: Callable[..., None],
@@ -267,7 +267,7 @@ def test_bytes_that_are_not_what_their_header_says_are_damaged(
 # Beside backfills.
 
 
-def test_a_backfill_lets_out_what_it_can_decode(
+def test_backfill_releases_decodable_ledger(
     reader: LakeReader,
     indexer_engine: Engine,
     second_engine: Engine,
@@ -282,7 +282,7 @@ def test_a_backfill_lets_out_what_it_can_decode(
     assert alarms(indexer_engine) == []
 
 
-def test_a_backfill_puts_into_quarantine_what_it_cannot_decode(
+def test_backfill_quarantines_undecodable_ledger(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine
 ) -> None:
     drained(indexer_engine, reader)
@@ -313,7 +313,7 @@ def usual_recursion() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("usual_recursion")
-def test_a_ledger_that_is_nested_too_deep_is_undecodable() -> None:
+def test_deeply_nested_ledger_is_undecodable() -> None:
     """Depth is what anyone may put into a transaction."""
     deep = b"\0\0\0\x10\0\0\0\1\0\0\0\1" * 900 + b"\0\0\0\1"
     raw, symbol = history().metas[history().sent - FIRST], scval.to_symbol("transfer")
@@ -322,7 +322,7 @@ def test_a_ledger_that_is_nested_too_deep_is_undecodable() -> None:
         close_meta.decode_meta(raw[:at] + deep + raw[at + len(symbol.to_xdr_bytes()) :], DEVNET)
 
 
-def test_a_second_reading_says_what_it_could_not_read(
+def test_rescan_reports_unread_ledger(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine
 ) -> None:
     drained(indexer_engine, reader)

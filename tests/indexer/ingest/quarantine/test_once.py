@@ -33,7 +33,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
 )
 
 
-def test_a_kill_at_any_step_leaves_it_in_quarantine_as_it_was(
+def test_killed_release_changes_nothing(
     reader: LakeReader,
     indexer_engine: Engine,
     by_an_older_build: Callable[..., None],
@@ -65,7 +65,7 @@ def _killed(genuine: Callable[..., Any], when: str) -> Callable[..., Any]:
     return killed
 
 
-def test_a_session_that_is_lost_leaves_it_in_quarantine(
+def test_lost_session_changes_nothing(
     reader: LakeReader,
     indexer_engine: Engine,
     engine: Engine,
@@ -91,7 +91,7 @@ def test_a_session_that_is_lost_leaves_it_in_quarantine(
     assert standing(indexer_engine) == []
 
 
-def test_a_ledger_is_let_out_once(
+def test_concurrent_release_happens_once(
     reader: LakeReader, indexer_engine: Engine, by_an_older_build: Callable[..., None]
 ) -> None:
     by_an_older_build(indexer_engine, reader, *everything_of_ours())
@@ -102,7 +102,7 @@ def test_a_ledger_is_let_out_once(
     assert contents(indexer_engine) == after
 
 
-def test_one_that_was_let_out_meanwhile_is_undecided_alone(
+def test_released_ledger_is_skipped(
     reader: LakeReader,
     indexer_engine: Engine,
     by_an_older_build: Callable[..., None],
@@ -122,7 +122,7 @@ def test_one_that_was_let_out_meanwhile_is_undecided_alone(
     assert differences(indexer_engine, network()) == []
 
 
-def test_a_retry_does_not_meet_a_backfill(
+def test_retry_conflicts_with_backfill(
     reader: LakeReader,
     indexer_engine: Engine,
     by_an_older_build: Callable[..., None],
@@ -137,7 +137,7 @@ def test_a_retry_does_not_meet_a_backfill(
     assert len(standing(indexer_engine)) == 1
 
 
-def test_a_retry_waits_for_nobody_for_long(
+def test_retry_fails_on_lock_timeout(
     reader: LakeReader,
     indexer_engine: Engine,
     engine: Engine,
@@ -156,7 +156,7 @@ def test_a_retry_waits_for_nobody_for_long(
     assert len(standing(indexer_engine)) == 1
 
 
-def test_rows_that_the_warehouse_refuses_stay_out_of_it(
+def test_rejected_rows_stay_in_quarantine(
     reader: LakeReader,
     indexer_engine: Engine,
     by_an_older_build: Callable[..., None],
