@@ -61,7 +61,7 @@ def repair() -> int:
     finally:
         engine.dispose()
     print(healing)
-    return 1 if healing.left else 0
+    return 1 if healing.remaining else 0
 
 
 def forget() -> int:
