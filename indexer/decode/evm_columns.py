@@ -19,7 +19,7 @@ from indexer.bridges.deposit_address import columns_evm as deposit_address
 from indexer.bridges.oft import columns_evm as oft
 from indexer.bridges.tokens import columns_evm as tokens
 from indexer.chains.evm.abi import topic_of
-from indexer.chains.evm.abi_columns import Layout, LayoutTable
+from indexer.chains.evm.abi_columns import EventLayout, LayoutTable
 from indexer.config.networks import EvmChain
 from indexer.decode.evm import contract_roles
 
@@ -75,7 +75,7 @@ def decode_columns(logs: pl.DataFrame, chain: EvmChain) -> ColumnarEvents:
     )
 
 
-def _decode_part(part: pl.DataFrame, layout: Layout) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _decode_part(part: pl.DataFrame, layout: EventLayout) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Events of the logs that fit the layout, and the logs that fit and are not ours."""
     fitting = part.filter(layout.fit())
     is_ours = layout.is_ours.fill_null(value=False)
@@ -93,10 +93,10 @@ def _decode_part(part: pl.DataFrame, layout: Layout) -> tuple[pl.DataFrame, pl.D
 
 
 @cache
-def _layouts_of(chain: EvmChain) -> Mapping[tuple[Any, ...], Layout]:
+def _layouts_of(chain: EvmChain) -> Mapping[tuple[Any, ...], EventLayout]:
     """(contract, topic 0) → layout, for the contracts of this chain."""
     return {
-        (address, topic_of(signature)): layout if isinstance(layout, Layout) else layout(chain)
+        (address, topic_of(signature)): layout if isinstance(layout, EventLayout) else layout(chain)
         for role, address in contract_roles(chain)
         for signature, layout in LAYOUTS[role].items()
     }

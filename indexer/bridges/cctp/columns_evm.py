@@ -5,8 +5,8 @@ import polars as pl
 from indexer.bridges.cctp.message import BURN_BODY_SIZE, HEADER_SIZE
 from indexer.chains.evm.abi_columns import (
     WORD,
+    EventLayout,
     Field,
-    Layout,
     LayoutTable,
     address,
     address_word,
@@ -27,7 +27,7 @@ _ATTESTED = (2 * 164, 2 * 228)
 """Digits of a burn body that the attestation service fills in: executed fee, expiration block."""
 
 _hook_data, _hook_is_whole = bytes_at(6, 7 * 32)
-_DEPOSIT_FOR_BURN = Layout(
+_DEPOSIT_FOR_BURN = EventLayout(
     "DepositForBurn",
     topics=4,
     fields={
@@ -43,7 +43,7 @@ _DEPOSIT_FOR_BURN = Layout(
         "hook_data": Field(prefixed(_hook_data), _hook_is_whole),
     },
 )
-_MINT_AND_WITHDRAW = Layout(
+_MINT_AND_WITHDRAW = EventLayout(
     "MintAndWithdraw",
     topics=3,
     words=2,
@@ -56,13 +56,13 @@ _MINT_AND_WITHDRAW = Layout(
 )
 
 
-def _message_sent(chain: EvmChain) -> Layout:
+def _message_sent(chain: EvmChain) -> EventLayout:
     """`MessageV2`: version, both domains, nonce, sender, recipient, caller, thresholds, body."""
     message, is_whole = bytes_at(0, 32)
     sender, body = message.str.slice(88, WORD), message.str.slice(2 * HEADER_SIZE)
     is_burn = _is_burn_body(body) & (sender == address_word(chain.cctp_token_messenger))
     domains = message.str.slice(8, 16)
-    return Layout(
+    return EventLayout(
         "MessageSent",
         topics=1,
         fits=[
@@ -82,12 +82,12 @@ def _message_sent(chain: EvmChain) -> Layout:
     )
 
 
-def _message_received(chain: EvmChain) -> Layout:
+def _message_received(chain: EvmChain) -> EventLayout:
     body, is_whole = bytes_at(2, 3 * 32)
     here = uint32_hex(chain.cctp_domain)
     domains = pl.concat_str(word(0).str.slice(56), pl.lit(here))
     preimage = _burn_key_preimage(domains, word(1), body)
-    return Layout(
+    return EventLayout(
         "MessageReceived",
         topics=4,
         fits=[pl.lit(here is not None)],

@@ -1,12 +1,12 @@
 """Layout of the deposit factory's event for the columnar decoder."""
 
-from indexer.chains.evm.abi_columns import Layout, LayoutTable, address, amount, topic, word
+from indexer.chains.evm.abi_columns import EventLayout, LayoutTable, address, amount, topic, word
 from indexer.config.networks import EvmChain
 
 
-def _refunded(chain: EvmChain) -> Layout:
+def _refunded(chain: EvmChain) -> EventLayout:
     token = address(topic(2))
-    return Layout(
+    return EventLayout(
         "DepositRefunded",
         topics=3,
         words=2,

@@ -7,8 +7,8 @@ import polars as pl
 from indexer.bridges.oft.packet import OFT_MESSAGE_SIZE, PACKET_HEADER_SIZE, PACKET_MESSAGE_START
 from indexer.chains.evm.abi_columns import (
     WORD,
+    EventLayout,
     Field,
-    Layout,
     LayoutTable,
     address,
     address_word,
@@ -26,7 +26,7 @@ from indexer.chains.evm.abi_columns import (
 )
 from indexer.config.networks import EvmChain
 
-_OFT_SENT = Layout(
+_OFT_SENT = EventLayout(
     "OftSent",
     topics=3,
     words=3,
@@ -38,7 +38,7 @@ _OFT_SENT = Layout(
         "amount_received": amount(word(2)),
     },
 )
-_OFT_RECEIVED = Layout(
+_OFT_RECEIVED = EventLayout(
     "OftReceived",
     topics=3,
     words=2,
@@ -51,14 +51,14 @@ _OFT_RECEIVED = Layout(
 )
 
 
-def _packet_sent(chain: EvmChain) -> Layout:
+def _packet_sent(chain: EvmChain) -> EventLayout:
     """`PacketV1Codec`: version, nonce, both ends (eid and OApp), guid, and the OFT's message."""
     packet, is_whole = bytes_at(0, 3 * 32)
     options, are_whole = dynamic_bytes(uint(word(1), 32).value)
     message = 2 * PACKET_MESSAGE_START
     send_library = address(word(2))
     is_ours = packet.str.slice(26, WORD) == address_word(chain.oft)
-    return Layout(
+    return EventLayout(
         "PacketSent",
         topics=1,
         fits=[
@@ -96,20 +96,20 @@ def _packet_sent(chain: EvmChain) -> Layout:
     )
 
 
-def _packet_verified(chain: EvmChain) -> Layout:
+def _packet_verified(chain: EvmChain) -> EventLayout:
     return _arrival(chain, "PacketVerified", words=5, more={"payload_hash": bytes32(word(4))})
 
 
-def _packet_delivered(chain: EvmChain) -> Layout:
+def _packet_delivered(chain: EvmChain) -> EventLayout:
     return _arrival(chain, "PacketDelivered", words=4, more={})
 
 
-def _arrival(chain: EvmChain, event: str, *, words: int, more: Mapping[str, Field]) -> Layout:
+def _arrival(chain: EvmChain, event: str, *, words: int, more: Mapping[str, Field]) -> EventLayout:
     """An event with the `Origin` of a packet to our OFT; its guid is computed."""
     receiver = address(word(3))
     here = pl.lit(uint32_hex(chain.lz_eid)), pl.lit(address_word(chain.oft))
     path = pl.concat_str(word(2).str.slice(48), word(0).str.slice(56), word(1), *here)
-    return Layout(
+    return EventLayout(
         event,
         topics=1,
         words=words,

@@ -2,11 +2,19 @@
 
 import polars as pl
 
-from indexer.chains.evm.abi_columns import Field, Layout, LayoutTable, address, amount, topic, word
+from indexer.chains.evm.abi_columns import (
+    EventLayout,
+    Field,
+    LayoutTable,
+    address,
+    amount,
+    topic,
+    word,
+)
 
 LAYOUTS: LayoutTable = {
     "token": {
-        "Transfer(address,address,uint256)": Layout(
+        "Transfer(address,address,uint256)": EventLayout(
             "Erc20Transfer",
             topics=3,
             words=1,

@@ -28,7 +28,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class EventLayout:
     """Where the fields of an event lie in a log. A log that misses a condition is undecided."""
 
     event: str
@@ -55,7 +55,7 @@ class Layout:
         return pl.all_horizontal(*sizes, *self.fits, *conditions).fill_null(value=False)
 
 
-LayoutTable: TypeAlias = Mapping[str, Mapping[str, Layout | Callable[[EvmChain], Layout]]]
+LayoutTable: TypeAlias = Mapping[str, Mapping[str, EventLayout | Callable[[EvmChain], EventLayout]]]
 """Role of the contract → event signature → layout, or its function where it depends on a chain."""
 
 
