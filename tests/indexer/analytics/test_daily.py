@@ -178,7 +178,7 @@ def test_failed_span_keeps_old_rows(
     def broken(*_: Any) -> None:
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(daily, "_note_done", broken)
+    monkeypatch.setattr(daily, "DaysWritten", broken)
     with pytest.raises(RuntimeError):
         run(indexer_engine, FIRST, FIRST)
     assert rows(indexer_engine, provider_days, market_days, days_done) == before
