@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page screenshots check format bench chaos fuzz replay contracts settings lock clean
+.PHONY: help setup prerequisites demo test page proxy screenshots check format bench chaos fuzz replay contracts settings lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ test: setup ## Run the whole suite
 
 page: setup ## Tests of the market page in a headless Chromium: CHROMIUM, or one on the PATH
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/system/page $(PYTEST)
+
+proxy: setup ## Tests of deploy/nginx.conf against a real nginx: Debian's nginx-light
+	$(BIN)/python -m pytest tests/api/proxy $(PYTEST)
 
 screenshots: setup ## Take the docs' pictures of the market page anew, of a demo; needs Chromium
 	$(BIN)/python -m tests.system.page.screenshots

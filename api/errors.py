@@ -94,7 +94,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "WEBHOOK_NOT_FOUND": Code(404, "You have no such webhook."),
         "WEBHOOKS_OFF": Code(404, "This service sends to no webhooks."),
         "SIGN_IN_OFF": Code(404, "This service signs nobody in with a Stellar account."),
-        "REQUEST_TIMEOUT": Code(408, "The request did not arrive whole within 10 seconds."),
         "METHOD_NOT_ALLOWED": Code(405, "This path does not know that method; `Allow` has those."),
         "CONFLICT": Code(409, "It is in another state by now."),
         "QUOTE_USED": Code(409, "The quote is used: `transfer` was made of it."),
@@ -145,7 +144,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
 _ROUTER_CODES = {
     404: "NOT_FOUND",
     405: "METHOD_NOT_ALLOWED",
-    408: "REQUEST_TIMEOUT",
     412: "NOT_THE_SAME",
     413: "BODY_TOO_LARGE",
     414: "URI_TOO_LONG",
@@ -162,7 +160,6 @@ _MESSAGES = {
     "URI_TOO_LONG": "the request line is longer than this service accepts",
     "HEADERS_TOO_LARGE": "the headers are more or longer than this service accepts",
     "NOT_IMPLEMENTED": "the request is coded in a way that this service does not read",
-    "REQUEST_TIMEOUT": "the request did not arrive in time; send it again, whole",
     "OVERLOADED": "more requests wait than can be answered; try again later",
     "INTERNAL": "something went wrong on our side",
 }

@@ -83,7 +83,7 @@ class Metrics:
         self._refused.labels(budget).inc()
 
     def shed(self, reason: str) -> None:
-        """A request was dropped under overload; see `api.worker` for the reasons."""
+        """A request was dropped under overload; see `api.load_shedding` for the reasons."""
         self._shed.labels(reason).inc()
 
     def login(self, kind: str, result: str) -> None:

@@ -33,12 +33,19 @@ OPEN_FILES = 65_536
 MOST_CONNECTIONS = 4_000
 """Clients of one worker at a time, beside its streams."""
 
+_NO_PROXY = (
+    "serving without a proxy (ISTHMUS_PROXIES=0): clients that send or read slowly hold threads, and"
+    " nothing bounds how many requests wait. Serve the public through deploy/nginx.conf"
+)
+
 
 def serve(app: str, *, bind: str, workers: int) -> None:
     """Serve a WSGI app, `module:name`, in this process until told to stop."""
     settings, own = load_all_settings()
     metrics = own.metrics
     database_url(settings)
+    if not own.proxies:
+        sys.stderr.write(f"{_NO_PROXY}\n")
     _refuse_one_port(bind, metrics)
     # gunicorn takes its settings from the command line alone.
     sys.argv = [

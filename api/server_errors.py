@@ -12,11 +12,9 @@ from http import HTTPStatus
 from flask import Flask, Response
 from gunicorn.http import errors as bad
 
-from api.errors import RETRY_AFTER_SECONDS, BadRequest, error_body, error_response
+from api.errors import BadRequest, error_body, error_response
 
 logger = logging.getLogger(__name__)
-
-_BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 
 _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     # What the app wanted to send is no fault of the client's.
@@ -53,16 +51,10 @@ def reject_request(client: socket.socket, address: str, error: Exception) -> HTT
 
 def refusal_response(status: HTTPStatus) -> bytes:
     """The whole HTTP response that refuses a request outside of the app and closes."""
-    retry = f"Retry-After: {RETRY_AFTER_SECONDS}\r\n" if status == _BUSY else ""
-    return closing_response(status, error_body(status), retry)
-
-
-def closing_response(status: HTTPStatus, body: bytes, headers: str = "") -> bytes:
-    """A whole HTTP response outside of the app that closes; `headers` are whole lines."""
+    body = error_body(status)
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         "Connection: close\r\n"
-        f"{headers}"
         "Content-Type: application/json\r\n"
         "X-Content-Type-Options: nosniff\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"

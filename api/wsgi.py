@@ -17,6 +17,7 @@ from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_from_settings
 from api.browser_headers import BrowserPolicy
 from api.deps import Deps, read_snapshot
+from api.load_shedding import LoadShedder
 from api.metrics import Exporter, Metrics, WarehouseMetrics
 from api.notifications import NotificationListener
 from api.orderbook.queries import read_book
@@ -90,8 +91,10 @@ app = create_app(
     ),
 )
 if _own.proxies:
-    # Only behind proxies: anyone can send the header that names the client's address.
-    app.wsgi_app = ProxyFix(app.wsgi_app, x_for=_own.proxies)  # type: ignore[method-assign]
+    # Only behind proxies: clients can send these headers, too.
+    app.wsgi_app = LoadShedder(  # type: ignore[method-assign]
+        ProxyFix(app.wsgi_app, x_for=_own.proxies), _metrics.shed
+    )
 if _own.metrics != OFF:
     # In front of everything that reads a proxy's headers.
     app.wsgi_app = Exporter(  # type: ignore[method-assign]
