@@ -34,8 +34,8 @@ MOST_CONNECTIONS = 4_000
 """Clients of one worker at a time, beside its streams."""
 
 _NO_PROXY = (
-    "serving without a proxy (ISTHMUS_PROXIES=0): clients that send or read slowly hold threads, and"
-    " nothing bounds how many requests wait. Serve the public through deploy/nginx.conf"
+    "serving without a proxy (ISTHMUS_PROXIES=0): slow clients hold threads, and nothing bounds how"
+    " many requests wait. Serve the public through deploy/nginx.conf"
 )
 
 
