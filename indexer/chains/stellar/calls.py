@@ -45,8 +45,8 @@ class StellarCalls:
 def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult | SimulationFailure:
     """As `StellarCalls.simulate`, of one node."""
     # Address credentials are not ours to sign, so the older form suffices.
-    asked = {"transaction": envelope, "useUpgradedAuth": False}
-    answer = node.rpc.call("simulateTransaction", asked)
+    params = {"transaction": envelope, "useUpgradedAuth": False}
+    answer = node.rpc.call("simulateTransaction", params)
     node.told(answer)
     with inconsistent_on_error(node.host):
         return parse_simulation(answer)

@@ -2,7 +2,7 @@
 
 Wanted are all events of the chain's own contracts, and the tokens' transfers and authorizations
 that name a watched account. getEvents is called for all events of contracts and tokens: on pubnet
-USDC has 10 to 40 a ledger (`tests/golden/stellar/ledgers`), 24 KB of JSON beside the 1.3 MB of
+USDC has 10 to 40 a ledger (`tests/golden/stellar/ledgers`), 24 KB of JSON next to 1.3 MB of
 getLedgers for the same ledger. Filters by account would cost a quarter of a call per account ever
 watched.
 """

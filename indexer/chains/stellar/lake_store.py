@@ -67,7 +67,7 @@ class Layout:
             batch = self.batch_after(batch, 1)
 
     def names(self, batch: LakeBatch) -> tuple[str, ...]:
-        """Possible names of a batch's object, likeliest first."""
+        """Possible names of a batch's object, most likely first."""
         folder = ""
         if self.batches_per_partition > 1:
             size = self.ledgers_per_batch * self.batches_per_partition

@@ -1,1 +1,1 @@
-"""Stellar XDR: skipping, walking and proving ledgers, reading values."""
+"""Stellar XDR: skip values, decode and prove ledgers, read SCVals."""

@@ -55,7 +55,7 @@ def account_key(account: StellarAddress) -> str:
 def trustline_key(account: StellarAddress, asset: AssetId) -> str:
     """The ledger key of an account's trustline, base64 XDR.
 
-    Raises `ValueError` for what is no `G…` or no `stellar:CODE:ISSUER`.
+    Raises `ValueError` unless they are a `G…` and a `stellar:CODE:ISSUER`.
     """
     code, _, issuer = asset.removeprefix("stellar:").partition(":")
     line = xdr.LedgerKeyTrustLine(

@@ -1,4 +1,4 @@
-"""The walk over a ledger's bytes gives what the SDK's decoder gives, or refuses."""
+"""`decode_ledger` against the SDK's decoder: equal results, or an error."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.factories.stellar_ledgers import HEIGHTS, recorded_metas
 from tests.factories.stellar_recorded import PUBNET, TESTNET
 
 
-def _walk(raw: bytes, chain: StellarChain) -> Any:
+def _decode(raw: bytes, chain: StellarChain) -> Any:
     return decode_ledger(raw, chain.id, chain.passphrase)
 
 
@@ -31,28 +31,28 @@ def _by_sdk(raw: bytes, chain: StellarChain) -> Any:
 @pytest.mark.parametrize("height", HEIGHTS)
 def test_a_recorded_ledger_is_the_same_as_by_the_sdk(height: int) -> None:
     meta = recorded_metas()[height]
-    ledger, proof = _walk(recorded_raws()[height], PUBNET)
+    ledger, proof = _decode(recorded_raws()[height], PUBNET)
     assert ledger == read_ledger(meta, PUBNET.id)
     assert proof == verify_ledger(meta, PUBNET.passphrase)
 
 
 def test_recorded_ledgers_cover_every_part() -> None:
-    walked = [_walk(recorded_raws()[height], PUBNET) for height in HEIGHTS]
-    assert sum(len(ledger.events) for ledger, _ in walked) == 1559
-    assert sum(len(ledger.failed_fees) for ledger, _ in walked) > 300
-    assert sum(proof.invocations for _, proof in walked) == 8
+    decoded = [_decode(recorded_raws()[height], PUBNET) for height in HEIGHTS]
+    assert sum(len(ledger.events) for ledger, _ in decoded) == 1559
+    assert sum(len(ledger.failed_fees) for ledger, _ in decoded) > 300
+    assert sum(proof.invocations for _, proof in decoded) == 8
 
 
 def test_devnet_ledgers_decode_as_by_the_sdk() -> None:
-    walked = [_walk(raw, DEVNET) for raw in history_metas()]
-    assert walked == [_by_sdk(raw, DEVNET) for raw in history_metas()]
-    assert any(ledger.failed_fees for ledger, _ in walked)
-    assert sum(proof.invocations for _, proof in walked) > 10
+    decoded = [_decode(raw, DEVNET) for raw in history_metas()]
+    assert decoded == [_by_sdk(raw, DEVNET) for raw in history_metas()]
+    assert any(ledger.failed_fees for ledger, _ in decoded)
+    assert sum(proof.invocations for _, proof in decoded) > 10
 
 
 def test_only_events_of_given_contracts_are_returned() -> None:
     raw = recorded_raws()[63092990]
-    everything, _ = _walk(raw, PUBNET)
+    everything, _ = _decode(raw, PUBNET)
     contracts = [PUBNET.usdc_contract]
     ledger, _ = decode_ledger(raw, PUBNET.id, PUBNET.passphrase, contracts)
     assert ledger.events == tuple(e for e in everything.events if e.contract in contracts)
@@ -71,16 +71,16 @@ INTERESTING = st.one_of(
 
 
 def _agree(raw: bytes, chain: StellarChain) -> str:
-    """The walk must refuse, or say what the SDK says; what it did."""
+    """Outcome of decoding, which must be an error or equal the SDK's."""
     try:
-        walked = _walk(raw, chain)
+        decoded = _decode(raw, chain)
     except Malformed:
         return "refused"
     except IndexerError:
         with pytest.raises(InconsistentAnswer):
             _by_sdk(raw, chain)
         return "disproved"
-    assert walked == _by_sdk(raw, chain)
+    assert decoded == _by_sdk(raw, chain)
     return "agreed"
 
 
@@ -95,7 +95,7 @@ def test_changed_ledger_decodes_as_by_sdk_or_fails(data: Any) -> None:
 
 
 def test_any_changed_word_decodes_as_by_the_sdk() -> None:
-    # The meta of a payment is behind no hash: there the walk must know by itself what is wrong.
+    # No hash covers the meta of a payment: only the XDR types can refuse it.
     raw = next(m for m in reversed(history_metas()) if 1000 < len(m) < 3000)
     done = set()
     for at in range(0, len(raw), 4):
@@ -108,14 +108,14 @@ def test_any_changed_word_decodes_as_by_the_sdk() -> None:
 def test_truncated_or_extended_ledger_is_refused(cut: int) -> None:
     raw = history_metas()[-6]
     with pytest.raises((Malformed, InconsistentAnswer)):
-        _walk(raw[:-cut], DEVNET)
+        _decode(raw[:-cut], DEVNET)
     with pytest.raises(Malformed):
-        _walk(raw + bytes(cut), DEVNET)
+        _decode(raw + bytes(cut), DEVNET)
 
 
 def test_wrapper_of_unknown_version_is_unsupported() -> None:
     with pytest.raises(UnsupportedProtocol, match="wrapper of version 9"):
-        _walk(b"\0\0\0\x09" + history_metas()[0][4:], DEVNET)
+        _decode(b"\0\0\0\x09" + history_metas()[0][4:], DEVNET)
 
 
 def test_newer_protocol_is_refused_by_header() -> None:
@@ -124,7 +124,7 @@ def test_newer_protocol_is_refused_by_header() -> None:
     at = raw.index(name) + 32
     raw[at : at + 4] = (NEWEST_PROTOCOL + 1).to_bytes(4, "big")
     with pytest.raises(UnsupportedProtocol):
-        _walk(bytes(raw), PUBNET)
+        _decode(bytes(raw), PUBNET)
 
 
 # Lies, each of which one hash finds out.
@@ -138,7 +138,7 @@ def test_a_header_with_another_hash_is_refused() -> None:
     meta = _changed(26154623)
     closed_ledger(meta).ledger_header.header.base_fee = xdr.Uint32(1)
     with pytest.raises(InconsistentAnswer, match="does not hash"):
-        _walk(meta.to_xdr_bytes(), PUBNET)
+        _decode(meta.to_xdr_bytes(), PUBNET)
 
 
 def test_changed_transaction_set_is_refused() -> None:
@@ -146,20 +146,20 @@ def test_changed_transaction_set_is_refused() -> None:
     assert meta.v0 is not None
     meta.v0.tx_set.txs.pop()
     with pytest.raises(InconsistentAnswer, match="transaction set"):
-        _walk(meta.to_xdr_bytes(), PUBNET)
+        _decode(meta.to_xdr_bytes(), PUBNET)
 
 
 def test_results_in_another_order_are_refused() -> None:
     meta = _changed(63092990)
     closed_ledger(meta).tx_processing.reverse()
     with pytest.raises(InconsistentAnswer, match="results"):
-        _walk(meta.to_xdr_bytes(), PUBNET)
+        _decode(meta.to_xdr_bytes(), PUBNET)
 
 
 def test_a_ledger_of_another_network_is_refused() -> None:
     raw = recorded_raws()[63092990]
     with pytest.raises(InconsistentAnswer, match="not those of its transactions"):
-        _walk(raw, TESTNET)
+        _decode(raw, TESTNET)
 
 
 def _with_a_forged_event(height: int) -> xdr.LedgerCloseMeta:
@@ -178,9 +178,9 @@ def _with_a_forged_event(height: int) -> xdr.LedgerCloseMeta:
 
 def test_a_forged_contract_event_is_refused() -> None:
     with pytest.raises(InconsistentAnswer, match="did not emit these events"):
-        _walk(_with_a_forged_event(63092990).to_xdr_bytes(), PUBNET)
+        _decode(_with_a_forged_event(63092990).to_xdr_bytes(), PUBNET)
 
 
 def test_backfilled_events_count_as_unproven() -> None:
-    _, proof = _walk(_with_a_forged_event(51000294).to_xdr_bytes(), PUBNET)
+    _, proof = _decode(_with_a_forged_event(51000294).to_xdr_bytes(), PUBNET)
     assert (proof.invocations, len(proof.unproven)) == (1, 1)
