@@ -214,7 +214,14 @@ class LakeReader:
         with self._named_errors():
             raw = future.result()
             if raw is None:
-                raise self._missing(batch)
+                newest = self._find_newest()
+                if batch.last > newest.last:
+                    raise NodeBehind(
+                        f"{self._store.name} ends at {newest.last}, before {batch.last}"
+                    )
+                raise RetentionGap(
+                    f"{self._store.name} has no {batch}, but goes on to {newest.last}"
+                )
             ledgers = split_batch(raw, self.chain)
             held = (ledgers[0].block.height, ledgers[-1].block.height)
             starts = (batch.first, max(batch.first, FIRST_LEDGER))
@@ -230,12 +237,6 @@ class LakeReader:
             if content is not None:
                 return _decompress(content, name, layout.ledgers_per_batch * _MAX_LEDGER)
         return None
-
-    def _missing(self, batch: LakeBatch) -> NodeBehind | RetentionGap:
-        newest = self._find_newest()
-        if batch.last > newest.last:
-            return NodeBehind(f"{self._store.name} ends at {newest.last}, before {batch.last}")
-        return RetentionGap(f"{self._store.name} has no {batch}, but goes on to {newest.last}")
 
     # The lake as a whole.
 
