@@ -72,13 +72,13 @@ class StellarAccountNodes(AccountReader):
         Each is the highest value that the needed number of operators has reached. Raises
         `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
-        said = self._funds(account)
-        if not said:
+        answers = self._funds(account)
+        if not answers:
             return None
         needed = self._nodes.needed
         return AccountFunds(
-            sequence=reached([(operator, each.sequence) for operator, each in said], needed),
-            spendable=reached([(operator, each.spendable) for operator, each in said], needed),
+            sequence=reached([(operator, each.sequence) for operator, each in answers], needed),
+            spendable=reached([(operator, each.spendable) for operator, each in answers], needed),
         )
 
     def next_sequence(self, account: StellarAddress, own: int | None) -> int:
@@ -86,16 +86,16 @@ class StellarAccountNodes(AccountReader):
 
         Raises `NotEnoughSources`, `SourcesDisagree`, else as `funds` does.
         """
-        said = [(operator, each.sequence + 1) for operator, each in self._funds(account)]
-        return next_number(account, own, said, self._nodes.needed)
+        answers = [(operator, each.sequence + 1) for operator, each in self._funds(account)]
+        return next_number(account, own, answers, self._nodes.needed)
 
     def _funds(self, account: StellarAddress) -> list[tuple[str, AccountFunds]]:
         """Funds by each node that has the account."""
         key = account_key(account)
-        said = self._nodes.fan_out(
+        answers = self._nodes.fan_out(
             lambda node: read_entry(node, key, lambda entry: _funds_of(entry, account))
         )
-        return [(operator, each) for operator, each in said if each is not None]
+        return [(operator, each) for operator, each in answers if each is not None]
 
     def find_applied(
         self, transactions: Collection[TxHash]
@@ -105,8 +105,8 @@ class StellarAccountNodes(AccountReader):
         A node's window is that of its first response. Raises `SourcesDisagree` when a node lacks a
         transaction in a ledger of its window that another has, else as `funds` does.
         """
-        said = self._nodes.fan_out(lambda node: _applied(node.rpc, transactions))
-        return _together(said, self._nodes.needed)
+        answers = self._nodes.fan_out(lambda node: _look_up(node.rpc, transactions))
+        return _combine(answers, self._nodes.needed)
 
     def are_expired(
         self, transactions: Collection[TxHash], since: UnixSeconds, last: UnixSeconds
@@ -116,12 +116,12 @@ class StellarAccountNodes(AccountReader):
         The needed number of operators must agree. Raises `NotEnoughSources`, else as
         `find_applied` does.
         """
-        said = self._nodes.fan_out(lambda node: _applied(node.rpc, transactions))
-        applied, window = _together(said, self._nodes.needed)
+        answers = self._nodes.fan_out(lambda node: _look_up(node.rpc, transactions))
+        applied, window = _combine(answers, self._nodes.needed)
         # Ledgers can share a second: some of `since` may be older than the window's oldest.
         if applied or window.oldest >= since or window.latest <= last:
             return False
-        require_operators("that the transactions are dead", said, self._nodes.needed)
+        require_operators("that the transactions are expired", answers, self._nodes.needed)
         return True
 
     def simulate(self, envelope: str) -> SimulationResult:
@@ -130,7 +130,7 @@ class StellarAccountNodes(AccountReader):
         Raises `CallReverted` when it would fail, or needs more authorization than its source's for
         the call itself; else as `funds` does.
         """
-        return self._nodes.failover(lambda node: _tried(node, envelope))
+        return self._nodes.failover(lambda node: _simulate_bare(node, envelope))
 
     def simulate_signed(self, envelope: str) -> None:
         """Simulate the one contract call of a transaction (base64 XDR) that its owner signed.
@@ -138,7 +138,7 @@ class StellarAccountNodes(AccountReader):
         The owner has authorized the whole call tree. Raises `CallReverted` when it would fail; else
         as `funds` does.
         """
-        self._nodes.failover(lambda node: _simulated(node, envelope))
+        self._nodes.failover(lambda node: _simulate_or_revert(node, envelope))
 
     def send_raw(self, envelope: bytes) -> str:
         """As `send`, from raw XDR."""
@@ -150,7 +150,9 @@ class StellarAccountNodes(AccountReader):
         Returns a node's status and result code, if any. With any status the transaction may still
         be included or not. Raises as `funds` does.
         """
-        answers = [each for _, each in self._nodes.fan_out(lambda node: _sent(node.rpc, envelope))]
+        answers = [
+            each for _, each in self._nodes.fan_out(lambda node: _submit(node.rpc, envelope))
+        ]
         return _PENDING if _PENDING in answers else answers[0]
 
 
@@ -178,21 +180,21 @@ class _Lookup:
     ledgers: range
 
 
-def _together(
-    said: Sequence[tuple[str, _Lookup]], needed: int
+def _combine(
+    answers: Sequence[tuple[str, _Lookup]], needed: int
 ) -> tuple[dict[TxHash, AppliedTransaction], LookupWindow]:
-    found = {tx: each for _, lookup in said for tx, each in lookup.found.items()}
+    found = {tx: each for _, lookup in answers for tx, each in lookup.found.items()}
     for tx, each in found.items():
-        for operator, lookup in said:
+        for operator, lookup in answers:
             if each.ledger in lookup.ledgers and lookup.found.get(tx) != each:
                 raise SourcesDisagree(
                     f"{operator} has not in ledger {each.ledger} what another has: {tx}"
                 )
-    latest = reached([(operator, lookup.window.latest) for operator, lookup in said], needed)
-    return found, LookupWindow(max(lookup.window.oldest for _, lookup in said), latest)
+    latest = reached([(operator, lookup.window.latest) for operator, lookup in answers], needed)
+    return found, LookupWindow(max(lookup.window.oldest for _, lookup in answers), latest)
 
 
-def _applied(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Lookup:
+def _look_up(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Lookup:
     answers = {tx: rpc.call("getTransaction", {"hash": tx}) for tx in [UNKNOWN_HASH, *transactions]}
     first = answers[UNKNOWN_HASH]
     window = LookupWindow(
@@ -233,15 +235,15 @@ def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
     return UnixSeconds(int(text))
 
 
-def _simulated(node: CheckedStellarNode, envelope: str) -> SimulationResult:
+def _simulate_or_revert(node: CheckedStellarNode, envelope: str) -> SimulationResult:
     found = simulate(node, envelope)
     if isinstance(found, SimulationFailure):
         raise CallReverted(found.message)
     return found
 
 
-def _tried(node: CheckedStellarNode, envelope: str) -> SimulationResult:
-    found = _simulated(node, envelope)
+def _simulate_bare(node: CheckedStellarNode, envelope: str) -> SimulationResult:
+    found = _simulate_or_revert(node, envelope)
     called = xdr.TransactionEnvelope.from_xdr(envelope)
     if not all(_authorizes_call_only(entry, called) for entry in found.auth):
         raise CallReverted("it wants more than the consent of who sends it to the call itself")
@@ -265,7 +267,7 @@ def _authorizes_call_only(raw: bytes, envelope: xdr.TransactionEnvelope) -> bool
     )
 
 
-def _sent(rpc: StellarRpc, envelope: str) -> str:
+def _submit(rpc: StellarRpc, envelope: str) -> str:
     answer = rpc.call("sendTransaction", {"transaction": envelope})
     status = str(answer.get("status"))
     error_result = answer.get("errorResultXdr")

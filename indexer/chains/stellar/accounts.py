@@ -63,18 +63,18 @@ class AccountReader:
 
         Raises `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
-        return self._asked(account_key(account), lambda entry: _rules_of(entry, account))
+        return self._read_entry(account_key(account), lambda entry: _rules_of(entry, account))
 
     def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
         """Trustline of the account for an asset; None without a trustline or account.
 
         Raises as `signing_rules` does.
         """
-        return self._asked(
+        return self._read_entry(
             trustline_key(account, asset), lambda entry: _trustline_of(entry, account, asset)
         )
 
-    def _asked(self, key: str, parse: Callable[[str], T]) -> T | None:
+    def _read_entry(self, key: str, parse: Callable[[str], T]) -> T | None:
         return self._nodes.failover(lambda node: read_entry(node, key, parse))
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ def _seen(node: CheckedStellarNode, account: StellarAddress) -> AccountSnapshot 
         rules = _rules_of(entry, account)
         # Every payment to the account changes the entry; seqLedger changes with the number only.
         changed = sequence_ledger(entry) or _last_modified(answer)
-        return AccountSnapshot(node.told(answer), sequence(entry), changed, rules)
+        return AccountSnapshot(node.ledger_of(answer), sequence(entry), changed, rules)
 
 
 def read_entry(node: CheckedStellarNode, key: str, parse: Callable[[str], T]) -> T | None:
@@ -104,7 +104,7 @@ def read_entry(node: CheckedStellarNode, key: str, parse: Callable[[str], T]) ->
 
 def _entries(node: CheckedStellarNode, key: str) -> Mapping[str, Any]:
     answer = node.rpc.call("getLedgerEntries", {"keys": [key]})
-    node.told(answer)
+    node.ledger_of(answer)
     return answer
 
 

@@ -47,6 +47,6 @@ def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult | Simu
     # Address credentials are not ours to sign, so the older form suffices.
     params = {"transaction": envelope, "useUpgradedAuth": False}
     answer = node.rpc.call("simulateTransaction", params)
-    node.told(answer)
+    node.ledger_of(answer)
     with inconsistent_on_error(node.host):
         return parse_simulation(answer)

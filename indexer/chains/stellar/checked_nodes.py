@@ -1,7 +1,6 @@
-"""Stellar nodes that are asked while somebody waits: each shows first that it is fit.
+"""Pool of Stellar nodes for reads on request, each checked for network and health.
 
-A node of another network, or one that has fallen behind, would say "no such account" and mean
-nothing by it. Threads may share them.
+The "no such account" of a foreign or lagging node would mean nothing. Thread-safe.
 """
 
 import time
@@ -18,13 +17,13 @@ from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, Unde
 from warehouse_schema.identifiers import Height
 
 CHECKED_SECONDS = 10.0
-"""How long a node that served our network and was well needs not say so again."""
+"""Time for which a check of network and health holds."""
 MAX_LEDGERS_BEHIND = 12
-"""Instances behind one address may differ by some; about a minute is no longer the same state."""
+"""Instances behind one address differ by a few ledgers; a minute is another state."""
 
 
 class CheckedStellarNode:
-    """A node, until when it needs not show anew that it is fit, and the newest ledger it told."""
+    """A `PooledNode` with its cached check and the newest ledger that it reported."""
 
     def __init__(self, chain: StellarChain, rpc: StellarRpc) -> None:
         self.rpc, self.host, self.close = rpc, rpc.host, rpc.close
@@ -32,23 +31,23 @@ class CheckedStellarNode:
         self._until, self._latest = 0.0, 0
 
     def check(self) -> None:
-        """Check that it serves our network and is well: else its "no such account" is empty."""
+        """Raise unless it serves our network and is healthy."""
         if time.monotonic() <= self._until:
             return
         check_stellar_node(self.rpc, self._chain)
         health = self.rpc.call("getHealth", {})
         if health.get("status") != "healthy":
             raise NodeUnavailable(f"{self.host} is {health.get('status')!r}")
-        self._latest = max(self._latest, _ledger(health))
+        self._latest = max(self._latest, _latest_ledger(health))
         self._until = time.monotonic() + CHECKED_SECONDS
 
     def invalidate(self) -> None:
-        """Let it show anew that it is fit."""
+        """Check again before the next request."""
         self._until, self._latest = 0.0, 0
 
-    def told(self, answer: Mapping[str, Any]) -> Height:
-        """The ledger as of which it answered. Raises `NodeBehind` for one long gone."""
-        latest = _ledger(answer)
+    def ledger_of(self, response: Mapping[str, Any]) -> Height:
+        """The ledger of a response. Raises `NodeBehind` when it is far behind an earlier one."""
+        latest = _latest_ledger(response)
         if latest < self._latest - MAX_LEDGERS_BEHIND:
             newest = self._latest
             self.invalidate()
@@ -60,22 +59,22 @@ class CheckedStellarNode:
 def open_nodes(
     chain: StellarChain, urls: Sequence[str], timeout: float
 ) -> NodePool[CheckedStellarNode]:
-    """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
+    """Open a pool; `timeout` is seconds. Raises `ConfigurationError` without an http URL."""
     nodes = [CheckedStellarNode(chain, StellarRpc(url, timeout=timeout)) for url in http_urls(urls)]
     return NodePool(chain.id, nodes)
 
 
 @contextmanager
 def inconsistent_on_error(host: str) -> Iterator[None]:
-    """What cannot be read in here is an answer that contradicts itself."""
+    """Turn `ValueError` and `Undecodable` into `InconsistentAnswer`."""
     try:
         yield
     except (ValueError, Undecodable) as error:
         raise InconsistentAnswer(f"{host}: {error}") from error
 
 
-def _ledger(answer: Mapping[str, Any]) -> int:
-    latest = answer.get("latestLedger")
+def _latest_ledger(response: Mapping[str, Any]) -> int:
+    latest = response.get("latestLedger")
     if not isinstance(latest, int) or isinstance(latest, bool) or latest < 1:
         raise InconsistentAnswer(f"latestLedger is {latest!r}")
     return latest

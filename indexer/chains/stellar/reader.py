@@ -54,7 +54,7 @@ _MAX_CACHED_HEADERS = 512
 
 @dataclass(frozen=True, slots=True)
 class _Health:
-    """The ledgers that a node has."""
+    """Ledgers that a node has."""
 
     oldest: Height
     latest: Height
@@ -87,10 +87,10 @@ class _CheckedRpc(StellarRpc):
 
 
 class StellarReader:
-    """A `ChainReader` over Stellar RPC. When a node fails, the next call goes to the next one.
+    """A `ChainReader` over Stellar RPC, with failover.
 
-    A node of another network is dropped. An error that stops the chain is raised only when every
-    node says so: what one no longer has, or refuses to us, the others are asked for first.
+    A node of another network is removed from the pool. A permanent error, such as a retention gap
+    or denied access, is raised only when every node gives one.
     """
 
     def __init__(self, chain: StellarChain, urls: Sequence[str], *, timeout: float = 30.0) -> None:
@@ -102,7 +102,7 @@ class StellarReader:
         )
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
-        self._beat = PollSchedule(chain.block_seconds)
+        self._schedule = PollSchedule(chain.block_seconds)
 
     def check_identity(self) -> None:
         """Raise `WrongChain` or `UnsupportedProtocol` unless a node serves our chain.
@@ -111,15 +111,15 @@ class StellarReader:
         """
         for node in self._nodes.nodes:
             node.invalidate()
-        self._asked(lambda: None)
+        self._ask(lambda: None)
 
     def upgrade_ahead(self) -> Upgrade | None:
-        """The protocol beyond this build that the node is ready for; None when there is none."""
-        return self._asked(lambda: upgrade_ahead(self._nodes.current))
+        """Protocol newer than this build that the node can apply; None if there is none."""
+        return self._ask(lambda: upgrade_ahead(self._nodes.current))
 
     def head(self) -> Block:
-        """The newest ledger seen. Nodes behind one address may differ: it never goes back."""
-        return self._asked(self._newest)
+        """The newest ledger seen. It never goes back, though instances of a node may differ."""
+        return self._ask(self._newest)
 
     def _newest(self) -> Block:
         latest = self._health().latest
@@ -129,11 +129,11 @@ class StellarReader:
 
     def block(self, height: Height) -> Block:
         """One ledger's header. `NodeBehind` or `RetentionGap` when the node does not have it."""
-        return self._asked(lambda: self._blocks(height, height)[0])
+        return self._ask(lambda: self._blocks(height, height)[0])
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last` (`filters.py`)."""
-        return self._asked(lambda: self._read(first, last, watched))
+        return self._ask(lambda: self._read(first, last, watched))
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """Poll for a head above `above` when one is due, for at most `timeout` seconds."""
@@ -143,17 +143,17 @@ class StellarReader:
         while True:
             now = time.monotonic()
             remaining = max(0.0, deadline - now)
-            pause = self._beat.pause(now)
+            pause = self._schedule.pause(now)
             time.sleep(min(pause, remaining))
             if pause > remaining:
                 return None
             head = self.head()
-            self._beat.record_poll(time.monotonic(), new=head.height - above)
+            self._schedule.record_poll(time.monotonic(), new=head.height - above)
             if head.height > above:
                 return head
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._nodes.close()
 
     def _read(self, first: Height, last: Height, watched: Watched) -> Range:
@@ -175,8 +175,8 @@ class StellarReader:
 
     # Calls.
 
-    def _asked(self, ask: Callable[[], T]) -> T:
-        """What `ask` gets from the current node (`NodePool.failover_on_permanent`)."""
+    def _ask(self, ask: Callable[[], T]) -> T:
+        """Result of `ask` at the current node (`NodePool.failover_on_permanent`)."""
 
         def ask_node(node: _CheckedRpc) -> T:
             try:
@@ -190,7 +190,7 @@ class StellarReader:
         try:
             return self._nodes.failover_on_permanent(ask_node, ConfigurationError)
         except InconsistentAnswer:
-            # The headers that the node gave before may be wrong too.
+            # Cached headers of the node may be wrong too.
             self._forget()
             raise
 
