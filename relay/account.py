@@ -201,7 +201,7 @@ class AccountRelay(Generic[C]):
         except CallReverted:
             call, signed = None, self._sender.sign_replacement(slot, None)
         with conn.begin() as transaction:
-            attempt = Attempt.unsent(signed, is_fill=call is None)
+            attempt = Attempt(signed.tx, signed.raw, is_fill=call is None)
             slots.add_attempt(conn, self.account, slot, attempt, signed.max_cost)
             # One attempt of a number takes effect, so the dearest counts.
             if self._spent_today(conn) > self._limits.budget:
@@ -263,7 +263,8 @@ class AccountRelay(Generic[C]):
             signed = self._sender.sign(number, job.call)
         except CallReverted as error:
             return str(error)
-        slot = NonceSlot(number, job.purpose, job.key, job.subject, (Attempt.unsent(signed),))
+        attempt = Attempt(signed.tx, signed.raw)
+        slot = NonceSlot(number, job.purpose, job.key, job.subject, (attempt,))
         try:
             with conn.begin():
                 rejection = self._source.rejection(conn, job)

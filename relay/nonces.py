@@ -42,16 +42,11 @@ class Attempt:
 
     tx: TxHash
     raw: bytes
-    is_fill: bool
-    signed_ago: float
+    is_fill: bool = False
+    signed_ago: float = 0.0
     """Seconds, by the database's clock."""
-    sent_ago: float | None
+    sent_ago: float | None = None
     """Seconds since the last broadcast; None before the first."""
-
-    @classmethod
-    def unsent(cls, signed: SignedTransaction, *, is_fill: bool = False) -> "Attempt":
-        """Attempt for a transaction that was signed just now."""
-        return cls(signed.tx, signed.raw, is_fill, 0.0, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,9 +134,19 @@ class Submitter:
             elif step is SlotStep.REPLACE:
                 self._replace(conn, each, waiting[TxHash(each.slot.key)], turn)
         for each in self._open(conn, waiting):
-            if next_step(each, applied, window, final) is SlotStep.SEND:
-                self._send(conn, each.slot.newest)
-                turn.sent += 1
+            if next_step(each, applied, window, final) is not SlotStep.SEND:
+                continue
+            attempt = each.slot.newest
+            try:
+                answer = self._nodes.send_raw(attempt.raw)
+            except (RetryableChainError, PermanentChainError) as failure:
+                # It may have arrived. The next turn sends other submissions first.
+                with conn.begin():
+                    slots.record_broadcast(conn, attempt.tx, f"no node took it: {failure}")
+                raise
+            with conn.begin():
+                slots.record_broadcast(conn, attempt.tx, answer)
+            turn.sent += 1
         if error is not None:
             raise error
         return turn
@@ -182,7 +192,7 @@ class Submitter:
                 first_error = first_error or error
                 continue
             signed = sign_fee_bump(self._key, self._chain.passphrase, each.envelope, BID)
-            attempt = Attempt.unsent(signed)
+            attempt = Attempt(signed.tx, signed.raw)
             slot = NonceSlot(header.sequence, _PURPOSE, tx, each.transfer, (attempt,))
             with conn.begin():
                 if not is_free and self._is_over_budget(conn, signed.max_cost):
@@ -212,17 +222,6 @@ class Submitter:
             set_obstacle(conn, each.transfer, PaymentObstacle("would_fail", problem))
         return False
 
-    def _send(self, conn: Connection, attempt: Attempt) -> None:
-        try:
-            answer = self._nodes.send_raw(attempt.raw)
-        except (RetryableChainError, PermanentChainError) as error:
-            # It may have arrived. The next turn sends other submissions first.
-            with conn.begin():
-                slots.record_broadcast(conn, attempt.tx, f"no node took it: {error}")
-            raise
-        with conn.begin():
-            slots.record_broadcast(conn, attempt.tx, answer)
-
     def _replace(
         self, conn: Connection, each: OpenSubmission, queued: QueuedSubmission, turn: TurnReport
     ) -> None:
@@ -233,7 +232,7 @@ class Submitter:
             return
         bid = BID * 10 ** len(each.slot.attempts)
         signed = sign_fee_bump(self._key, self._chain.passphrase, queued.envelope, bid)
-        attempt = Attempt.unsent(signed)
+        attempt = Attempt(signed.tx, signed.raw)
         with conn.begin() as transaction:
             slots.add_attempt(conn, each.account, each.slot, attempt, signed.max_cost)
             # One fee bump of a submission is paid for, so the dearest counts.
