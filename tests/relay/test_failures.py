@@ -107,7 +107,7 @@ def test_job_is_given_up_after_max_failures(stand: Stand):
     with stand.relay_engine.connect() as conn:
         [complaint] = relay_problems(conn)
     assert f"deliver of {message.nonce[2:34]} failed {MAX_FAILURES} times" in complaint
-    assert f"resume {stand.chain.id} {message.nonce[2:34]}" in complaint
+    assert f"reset-failures {stand.chain.id} {message.nonce[2:34]}" in complaint
     other = stand.add_message()
     assert stand.turns(stand.relay()).opened == 1
     assert (stand.received(message), stand.received(other)) == (0, AMOUNT)
