@@ -89,7 +89,8 @@ _UNSERVED = (
     select(transfer_states.c.source_chain.label("chain"), _operator.label("operator"))
     .join_from(transfer_states, transfers, transfers.c.id == transfer_states.c.transfer)
     .where(
-        (transfer_states.c.stage == "FUNDED") | (transfer_states.c.goes_back != []),
+        (transfer_states.c.stage == state_machine.NEEDS_SWEEP)
+        | (transfer_states.c.goes_back != []),
         _operator.is_not(None),
         ~select(health.c.account)
         .where(health.c.chain == transfer_states.c.source_chain, health.c.account == _operator)

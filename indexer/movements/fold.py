@@ -34,6 +34,8 @@ from indexer.config.networks import Network, StellarChain
 from warehouse_schema.identifiers import Bytes32, ChainId, is_evm
 
 MovementStage: TypeAlias = Literal["ATTESTING", "IN_FLIGHT", "DELIVERING", "ON_HOLD", "COMPLETED"]
+DELIVERABLE: MovementStage = "DELIVERING"
+"""Attested or verified, and not delivered: bound parameter of SQL outside this package."""
 
 E = TypeVar("E", bound=Event)
 

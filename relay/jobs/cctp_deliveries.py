@@ -15,6 +15,7 @@ from stellar_sdk import scval
 
 from indexer.config.networks import EvmChain, StellarChain
 from indexer.errors import ConfigurationError
+from indexer.movements.fold import DELIVERABLE
 from relay.jobs.extras import reject_extra, within_limits
 from relay.nonces import C, RelayJob
 from relay.senders.evm_signing import ContractCall
@@ -48,7 +49,7 @@ _QUERY = """
             LIMIT 1
         ) a ON true
         WHERE p.mechanism = 'cctp' AND p.dest_tx IS NULL
-          AND p.stage = 'DELIVERING' AND p.dest_chain = :chain
+          AND p.stage = :deliverable AND p.dest_chain = :chain
           AND q.dest_chain = :chain
           AND {condition}
           AND NOT EXISTS (
@@ -77,7 +78,7 @@ class _Deliveries(ABC, Generic[C]):
 
     def jobs(self, conn: Connection) -> list[RelayJob[C]]:
         """Messages of transfers, then extras that limits allow; of each the oldest first."""
-        bounds = {"chain": self._id, "limit": _LIMIT}
+        bounds = {"chain": self._id, "limit": _LIMIT, "deliverable": DELIVERABLE}
         agreed = conn.execute(_AGREED, bounds).all()
         extras = within_limits(conn, conn.execute(_EXTRAS, bounds).all())
         return [self._delivery(row) for row in (*agreed, *extras)]

@@ -30,6 +30,7 @@ from indexer.bridges.deposit_address.factory import (
 from indexer.config.networks import EvmChain, Network
 from indexer.errors import ConfigurationError
 from indexer.transfers.read import read_transfers
+from indexer.transfers.state_machine import NEEDS_SWEEP
 from indexer.transfers.store import try_lock_transfers, with_interchangeable
 from relay.jobs.refund_orders import NATIVE, RefundOrder, is_ordered, open_orders, reject_order
 from relay.nonces import RelayJob
@@ -54,7 +55,7 @@ _CONCERNED = text("""
         SELECT transfer, 0 AS rank FROM under_way
         UNION ALL
         SELECT transfer, 1 FROM projections.transfer_states
-        WHERE source_chain = :chain AND stage = 'FUNDED'
+        WHERE source_chain = :chain AND stage = :needs_sweep
         UNION ALL
         SELECT transfer, 2 FROM projections.transfer_states
         WHERE source_chain = :chain AND goes_back <> '{}'
@@ -109,7 +110,8 @@ class EvmDeposits:
         orders = open_orders(conn, self._chain.id)
         bounds = {"chain": self._chain.id, "account": self._account, "release": RELEASE_AFTER}
         ordered = {"ordered": [each.transfer for each in orders], "limit": _LIMIT}
-        rows = conn.execute(_CONCERNED, bounds | ordered).all()
+        stages = {"needs_sweep": NEEDS_SWEEP}
+        rows = conn.execute(_CONCERNED, bounds | ordered | stages).all()
         slots = self._read_slots(conn, [row.id for row in rows])
         return [job for row in rows for job in self._jobs_of(row, slots[row.id], orders)]
 
@@ -125,7 +127,8 @@ class EvmDeposits:
             return f"the transfer's inputs are contradictory: {reading.illegal}"
         state = reading.state
         if job.purpose == "sweep":
-            return None if state.stage == "FUNDED" else f"the transfer is {state.stage}"
+            is_ready = state.stage == NEEDS_SWEEP
+            return None if is_ready else f"the transfer is {state.stage}"
         token = _token_of(job.key)
         if is_ordered(job.key):
             return reject_order(reading.loaded.inputs, state, token)
@@ -153,7 +156,7 @@ class EvmDeposits:
         if deposit is None:
             return
         is_own = deposit.operator == self._account
-        if is_own and (row.stage == "FUNDED" or slots.has_open_sweep):
+        if is_own and (row.stage == NEEDS_SWEEP or slots.has_open_sweep):
             yield self._sweep(row, deposit)
         # The key stays the same while the refund is open, and changes after it is done.
         keys = {

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, func, insert, select, text, update
 
+from indexer.transfers import state_machine
 from warehouse_schema import channels
 from warehouse_schema.identifiers import Address, AssetId, BaseUnits, ChainId
 from warehouse_schema.relay import obstacles
@@ -20,12 +21,12 @@ ObstacleKind: TypeAlias = Literal["no_trustline", "frozen", "paused", "would_fai
 _AWAITED = text("""
     WITH concerned AS (
         SELECT transfer FROM projections.transfer_states
-        WHERE stage IN ('DELIVERING', 'AWAITING_TRUSTLINE')
+        WHERE stage = ANY(:needs_delivery)
         UNION
         SELECT transfer FROM relay.obstacles WHERE cleared_at IS NULL AND kind <> 'would_fail'
     )
     SELECT s.transfer, q.dest_address, q.dest_asset, q.amount_out, o.kind, o.detail,
-           s.stage IN ('DELIVERING', 'AWAITING_TRUSTLINE', 'ON_HOLD') AS waits
+           s.stage = ANY(:undelivered) AS waits
     FROM concerned c
     JOIN projections.transfer_states s ON s.transfer = c.transfer
     JOIN intake.transfers t ON t.id = s.transfer
@@ -34,6 +35,11 @@ _AWAITED = text("""
     WHERE q.dest_chain = :chain AND q.source_chain <> :chain
     ORDER BY s.transfer
 """)
+
+_STAGES = {
+    "needs_delivery": list(state_machine.NEEDS_DELIVERY),
+    "undelivered": list(state_machine.UNDELIVERED),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ def awaited_recipients(conn: Connection, chain: ChainId) -> Sequence[AwaitedReci
             current=None if row.kind is None else PaymentObstacle(row.kind, row.detail),
             waits=row.waits,
         )
-        for row in conn.execute(_AWAITED, {"chain": chain})
+        for row in conn.execute(_AWAITED, {"chain": chain} | _STAGES)
     ]
 
 

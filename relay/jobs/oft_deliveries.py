@@ -12,6 +12,7 @@ from stellar_sdk import scval, xdr
 from indexer.bridges.oft.packet import parse_packet
 from indexer.config.networks import StellarChain
 from indexer.errors import ConfigurationError
+from indexer.movements.fold import DELIVERABLE
 from relay.nonces import RelayJob
 from relay.senders.stellar_signing import Invocation
 from warehouse_schema.identifiers import StellarAddress
@@ -25,7 +26,8 @@ _QUERY = text("""
     WITH waiting AS MATERIALIZED (
         SELECT id, group_key, source_chain, dest_chain, sent_at
         FROM projections.movements
-        WHERE mechanism = 'oft' AND dest_tx IS NULL AND stage = 'DELIVERING' AND dest_chain = :chain
+        WHERE mechanism = 'oft' AND dest_tx IS NULL
+          AND stage = :deliverable AND dest_chain = :chain
     )
     SELECT DISTINCT ON (p.sent_at, p.id) s.transfer, sent.packet
     FROM waiting p
@@ -70,7 +72,7 @@ class OftDeliveries:
     def jobs(self, conn: Connection) -> list[RelayJob[Invocation]]:
         """Messages to execute again, the oldest first."""
         bounds = {"executor": EXECUTOR_SECONDS, "abandoned": ABANDONED_SECONDS, "limit": _LIMIT}
-        rows = conn.execute(_QUERY, {"chain": self._chain.id} | bounds)
+        rows = conn.execute(_QUERY, {"chain": self._chain.id, "deliverable": DELIVERABLE} | bounds)
         return [self._execution(row) for row in rows]
 
     def rejection(self, conn: Connection, job: RelayJob[Invocation]) -> str | None:

@@ -25,6 +25,7 @@ from indexer.errors import CallReverted
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.relay_accounts import Duty
 from indexer.policy.sponsorship import SponsorshipRequest, deposit_refusal, payers_of
+from indexer.transfers.state_machine import NEEDS_TRUSTLINE
 from relay.account import AccountRelay
 from relay.leases import lock_sponsoring
 from relay.limits import SpendLimits
@@ -81,7 +82,7 @@ _CONSENTS = text("""
       )
       AND c.consented_at > (SELECT clock_timestamp() - make_interval(secs => :valid))
       AND q.dest_chain = :chain AND q.source_chain <> :chain AND q.dest_address = t.owner
-      AND s.stage = 'AWAITING_TRUSTLINE'
+      AND s.stage = :needs_trustline
     ORDER BY c.consented_at, c.tx_hash
 """)
 
@@ -96,7 +97,8 @@ class Onboardings:
         """Onboardings whose number is free, the oldest first."""
         account = {"chain": self._account.chain, "account": self._account.address}
         found: dict[str, RelayJob[OnboardingJob]] = {}
-        rows = conn.execute(_CONSENTS, account | {"valid": VALID_SECONDS}).all()
+        bounds = {"valid": VALID_SECONDS, "needs_trustline": NEEDS_TRUSTLINE}
+        rows = conn.execute(_CONSENTS, account | bounds).all()
         payers = payers_of(conn, [row.id for row in rows])
         for row in rows:
             deposit = BaseUnits(int(row.amount_in) * STELLAR_PER_SHARED)
