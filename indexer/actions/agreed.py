@@ -1,4 +1,4 @@
-"""What a transfer's owner is held to: what he signs says this and nothing else."""
+"""The agreement of a transfer: the owner signs exactly this."""
 
 from dataclasses import dataclass
 
@@ -9,21 +9,21 @@ from warehouse_schema.identifiers import BaseUnits
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A transfer's terms, and what its quote promised beside them."""
+    """A transfer's terms, and the promises of its quote."""
 
     terms: TransferTerms
     amount_out: BaseUnits
-    """Least that arrives, destination chain base units."""
+    """Minimum that arrives, destination chain base units."""
     finality_threshold: int | None
-    """What a CCTP burn asks for: 1000 fast, 2000 standard; None without a burn."""
+    """Of a CCTP burn: 1000 fast, 2000 standard; None without a burn."""
     native_fee: BaseUnits | None
-    """What an OFT send carries for LayerZero, in the source chain's native token; None without."""
+    """LayerZero fee of an OFT send, in the source chain's native token; None without a send."""
 
     @property
     def least_sent(self) -> BaseUnits:
-        """Of a deposit: what has to arrive, in the source's 6 decimals.
+        """Minimum to arrive of a deposit, in the source's 6 decimals.
 
-        Raises `ValueError` when that is no whole number, or more than is paid: no quote of ours.
+        Raises `ValueError` if it is no whole number or exceeds the payment.
         """
         least, rest = divmod(self.amount_out, STELLAR_PER_SHARED)
         if rest or not 0 < least <= self.terms.amount_in:

@@ -1,9 +1,8 @@
-"""What the payer of a direct deposit signs on an EVM chain: an approval where it is short, then a
-CCTP burn towards Stellar's CctpForwarder, or the send of an OFT.
+"""Calls that the payer of a direct deposit signs on an EVM chain: an approval (if the allowance is
+short), then a CCTP burn towards Stellar's CctpForwarder, or an OFT send.
 
-Nothing in the calls is free: amounts, recipient and fees are those that were agreed, so that what
-was quoted holds whoever sends them. Sources: Circle's TokenMessengerV2.sol and CctpForwarder
-(message.rs), LayerZero's IOFT.sol.
+Amounts, recipient and fees are the agreed ones, so the quote holds for any sender. Sources:
+Circle's TokenMessengerV2.sol and CctpForwarder (message.rs), LayerZero's IOFT.sol.
 """
 
 from dataclasses import dataclass
@@ -55,7 +54,7 @@ class UnsignedCall:
 
 @dataclass(frozen=True, slots=True)
 class UnsignedCalls:
-    """Calls to be sent one after the other by the payer; the last one moves the money."""
+    """Calls that the payer sends one after the other; the last one moves the money."""
 
     chain: ChainId
     calls: tuple[UnsignedCall, ...]
@@ -63,7 +62,7 @@ class UnsignedCalls:
 
 @dataclass(frozen=True, slots=True)
 class BurnOrder:
-    """What a call of the TokenMessenger burns, and for whom. Amounts have 6 decimals."""
+    """Arguments of a TokenMessenger call. Amounts have 6 decimals."""
 
     messenger: EvmAddress
     amount: BaseUnits
@@ -78,7 +77,7 @@ class BurnOrder:
 
 @dataclass(frozen=True, slots=True)
 class SendOrder:
-    """What a call of an OFT sends, and to whom. Amounts are the chain's own base units."""
+    """Arguments of an OFT call. Amounts are the chain's own base units."""
 
     oft: EvmAddress
     eid: int
@@ -94,24 +93,24 @@ class SendOrder:
 
 
 EvmOrder: TypeAlias = BurnOrder | SendOrder
-"""What the call that moves the money orders."""
+"""Order of the call that moves the money."""
 
 
 def forward_hook(recipient: StellarAddress, transfer: str) -> bytes:
-    """Hook data that has Stellar's forwarder pay a strkey.
+    """Hook data that makes Stellar's forwarder pay a strkey.
 
-    The transfer's id (32 hex digits) follows it, where the forwarder ignores it.
+    The forwarder ignores the transfer's id (32 hex digits) that follows.
     """
     strkey = recipient.encode("ascii")
     return bytes(28) + len(strkey).to_bytes(4, "big") + strkey + bytes.fromhex(transfer)
 
 
 def evm_calls(network: Network, agreed: Agreement, allowance: BaseUnits | None) -> UnsignedCalls:
-    """All that the payer has to send now.
+    """All calls that the payer has to send now.
 
-    `allowance` is what the bridge may take of the payer's token already; None where it needs none,
-    as OFTs that burn their own token. Raises `ConfigurationError` when the network does not lead
-    there, `ValueError` for what is no direct deposit.
+    `allowance`: the bridge's current one for the payer's token; None where it needs none, as an OFT
+    that burns its own token. Raises `ConfigurationError` without a route in the network,
+    `ValueError` for a transfer that is no direct deposit.
     """
     order = evm_order(network, agreed)
     approvals = () if allowance is None else _approvals(agreed, order, allowance)
@@ -119,7 +118,7 @@ def evm_calls(network: Network, agreed: Agreement, allowance: BaseUnits | None) 
 
 
 def evm_order(network: Network, agreed: Agreement) -> EvmOrder:
-    """What the deposit's burn or send has to say. Raises as `evm_calls` does."""
+    """The deposit's burn or send. Raises as `evm_calls` does."""
     terms = agreed.terms
     chain = network.chain(terms.source_chain)
     is_direct = terms.deposit_address is None and terms.dest_chain == network.stellar.id
@@ -137,7 +136,7 @@ def evm_order(network: Network, agreed: Agreement) -> EvmOrder:
 
 
 def spender(order: EvmOrder) -> EvmAddress:
-    """Which contract takes the money, where it needs an allowance for that."""
+    """The contract that needs the allowance."""
     match order:
         case BurnOrder():
             return order.messenger
@@ -146,7 +145,7 @@ def spender(order: EvmOrder) -> EvmAddress:
 
 
 def encode_order(order: EvmOrder) -> UnsignedCall:
-    """The call that gives the order."""
+    """The call of an order."""
     match order:
         case BurnOrder():
             return UnsignedCall(
@@ -157,7 +156,7 @@ def encode_order(order: EvmOrder) -> UnsignedCall:
 
 
 def parse_order(call: UnsignedCall) -> EvmOrder:
-    """What a call of ours orders, as it says itself. Raises `ValueError` for any other call."""
+    """Decode the order of a call. Raises `ValueError` for a call that is no burn or send."""
     selector, arguments = call.data[:4], call.data[4:]
     try:
         if selector == _BURNS:
@@ -170,7 +169,7 @@ def parse_order(call: UnsignedCall) -> EvmOrder:
 
 
 def _burn(network: Network, chain: EvmChain, agreed: Agreement) -> BurnOrder:
-    """To the forwarder, and deliverable by it alone: anything else can lose the money for good."""
+    """Minted to the forwarder, and deliverable by it only: otherwise the money can be lost."""
     terms, stellar = agreed.terms, network.stellar
     if chain.cctp_token_messenger is None or stellar.cctp_forwarder is None:
         raise ConfigurationError(f"CCTP does not lead from {chain.id} to {stellar.id}")
@@ -191,7 +190,7 @@ def _burn(network: Network, chain: EvmChain, agreed: Agreement) -> BurnOrder:
 
 
 def _send(network: Network, chain: EvmChain, agreed: Agreement) -> SendOrder:
-    """Its value is what the quote said: the OFT wants exactly the fee, and returns what is over."""
+    """The value is the quoted fee: the OFT needs exactly its fee, and refunds the excess."""
     terms, stellar = agreed.terms, network.stellar
     if chain.oft is None or stellar.lz_eid is None:
         raise ConfigurationError(f"the OFT does not lead from {chain.id} to {stellar.id}")
@@ -215,10 +214,10 @@ def _send(network: Network, chain: EvmChain, agreed: Agreement) -> SendOrder:
 def _approvals(
     agreed: Agreement, order: EvmOrder, allowance: BaseUnits
 ) -> tuple[UnsignedCall, ...]:
-    """Exactly the amount, so that nothing is left to take once it is gone."""
+    """Of exactly the amount, so no allowance is left after the transfer."""
     if allowance >= order.amount:
         return ()
-    # An OFT that pulls is the adapter of a token it did not make. Ethereum's USDT changes an
+    # An OFT with an allowance is the adapter of an existing token. Ethereum's USDT changes an
     # allowance only from or to zero.
     steps = (0, order.amount) if isinstance(order, SendOrder) and allowance else (order.amount,)
     token = EvmAddress(agreed.terms.source_token)

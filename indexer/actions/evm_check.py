@@ -1,8 +1,8 @@
-"""Whether a mined EVM transaction is what a transfer's owner was asked to send.
+"""Verifies that a mined EVM transaction is one that was issued to a transfer's owner.
 
-Only logs tell: a transaction that succeeded may have moved nothing, and who sent it says nothing
-where a smart wallet or a bundler is between. Only logs of the configured contracts count, because
-any contract can emit the same topics. Each log is held against what was issued, member by member.
+Only logs count: a successful transaction may have moved nothing, and its sender may be a smart
+wallet or a bundler. Only logs of the configured contracts count: any contract can emit the same
+topics. Each log is compared with the issued orders field by field.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash
 
 @dataclass(frozen=True, slots=True)
 class MinedTx:
-    """What became of a transaction; all its logs, in their order."""
+    """A mined transaction with all its logs, in order."""
 
     chain: ChainId
     tx: TxHash
@@ -35,18 +35,18 @@ class MinedTx:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What was asked for was done; a bundle may have done it more than once."""
+    """The transaction carries out an order; a bundle may do so more than once."""
 
     logs: tuple[int, ...]
-    """Each log that says so, counted from the transaction's first."""
+    """Indexes of the matching logs in the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a transaction is not what was asked for."""
+    """Why a transaction carries out no order."""
 
     fields: tuple[str, ...]
-    """`status`, `contract`, or what differs in the log that comes nearest."""
+    """`status`, `contract`, or the fields that differ in the nearest log."""
     message: str
 
 
@@ -63,7 +63,7 @@ class _Difference:
 def check_order(
     network: Network, payer: EvmAddress, orders: Sequence[EvmOrder], mined: MinedTx
 ) -> CheckResult:
-    """Whether `payer` carried out one of the orders that were issued to him.
+    """Whether `payer` carried out one of the orders issued to it.
 
     Raises `ValueError` without an order, or for a chain that is not EVM.
     """
@@ -88,7 +88,7 @@ def check_order(
 
 
 def check_payment(network: Network, address: EvmAddress, mined: MinedTx) -> CheckResult:
-    """Whether a transaction pays a token that the service reads to a deposit address.
+    """Whether a transaction pays an indexed token to a deposit address.
 
     Raises `ValueError` for a chain that is not EVM.
     """
@@ -111,7 +111,7 @@ _Move: TypeAlias = DepositForBurn | OftSent
 
 
 def _moves(chain: EvmChain, mined: MinedTx) -> Iterator[tuple[int, _Move, PacketSent | None]]:
-    """Burns and sends among the logs, each with its index and, a send, with its packet."""
+    """Burns and sends among the logs: index, event, and the packet of a send."""
     events = list(_events(chain, mined.logs))
     packets = {each.guid: each for _, each in events if isinstance(each, PacketSent)}
     for log, event in events:
@@ -126,7 +126,7 @@ def _events(chain: EvmChain, logs: Sequence[EvmLog]) -> Iterator[tuple[int, Even
         try:
             event = decode(log, chain)
         except Undecodable:
-            # The indexer keeps it and raises the alarm; what was asked for can be read.
+            # The indexer stores it and raises the alarm; an issued order's logs can be decoded.
             continue
         if event is not None:
             yield index, event
@@ -198,7 +198,7 @@ def _send_asked(network: Network, payer: EvmAddress, send: SendOrder) -> Mapping
 
 
 def _send_found(send: SendOrder, sent: OftSent, packet: PacketSent | None) -> Mapping[str, object]:
-    """A send whose packet is missing says nothing of where it goes, and is like none."""
+    """Without its packet a send has no recipient and matches no order."""
     is_enough = send.min_amount <= sent.amount_received <= sent.amount_sent
     message = None if packet is None else parse_oft_message(parse_packet(packet.packet).message)
     # On an EVM chain both have 6 decimals.

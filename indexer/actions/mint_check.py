@@ -1,5 +1,5 @@
-"""Whether USDC of an EVM chain would be minted to a recipient: asked before a burn, and while one
-waits for its delivery. A burn cannot be undone.
+"""Whether CCTP would mint USDC to a recipient on an EVM chain: checked before a burn, which cannot
+be undone, and while a burn waits for its delivery.
 
 Sources: Circle's FiatTokenV2_2 (`isBlacklisted`, `paused`), TokenMinterV2 and MessageTransmitterV2
 (`paused`), TokenMessengerV2 (`localMinter`).
@@ -16,7 +16,7 @@ from indexer.config.networks import EvmChain
 from warehouse_schema.identifiers import EvmAddress
 
 EvmView = Callable[[EvmAddress, bytes], int]
-"""What a view of a contract returns at the head, as a number."""
+"""Calls a contract view at the head; returns its word as a number."""
 
 _IS_BLACKLISTED = keccak(text="isBlacklisted(address)")[:4]
 _PAUSED = keccak(text="paused()")[:4]
@@ -25,16 +25,16 @@ _LOCAL_MINTER = keccak(text="localMinter()")[:4]
 
 @dataclass(frozen=True, slots=True)
 class MintRefusal:
-    """Why nothing is minted to a recipient now."""
+    """Why nothing can be minted to a recipient now."""
 
     kind: Literal["frozen", "paused"]
-    """Its issuer refuses the recipient; issuer or bridge have stopped for everybody."""
+    """The issuer refuses the recipient; or issuer or bridge are paused."""
     detail: str
     """A sentence for the owner."""
 
 
 def mint_refusal(chain: EvmChain, recipient: EvmAddress, word: EvmView) -> MintRefusal | None:
-    """Why CCTP would not mint to a recipient; None where it would, or does not lead to the chain.
+    """Why CCTP would not mint to a recipient; None if it would, or has no contracts on the chain.
 
     Raises what `word` raises.
     """

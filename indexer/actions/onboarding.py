@@ -1,8 +1,8 @@
-"""The transaction that opens a trustline at a sponsor's expense (CAP-33), and what it costs.
+"""The transaction that opens a trustline at a sponsor's expense (CAP-33), and its cost.
 
-Its source is the sponsor, its sequence number the sponsor's next one. It is shown unsigned: the
-owner signs first, and the sponsor signs when the owner's signature is there. So no sequence number
-is reserved while an owner thinks; a transaction whose number was used meanwhile is made anew.
+Its source and sequence number are the sponsor's. It is issued unsigned: the owner signs first, then
+the sponsor. No sequence number is reserved while the owner decides; if it is used meanwhile,
+another transaction is issued.
 """
 
 from dataclasses import dataclass
@@ -22,38 +22,38 @@ from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
 from warehouse_schema.identifiers import AssetId, StellarAddress, UnixSeconds
 
 BASE_RESERVE = 5_000_000
-"""Stroops an entry (0.5 XLM, by the validators' vote): an account takes two, a trustline one."""
+"""Stroops per entry (0.5 XLM, by the validators' vote): an account has two, a trustline one."""
 FEE_BID = 10_000
-"""Stroops an operation that an onboarding transaction bids for its inclusion."""
+"""Inclusion fee bid of an onboarding transaction, stroops per operation."""
 VALID_SECONDS = 300
-"""How long a transaction may be included after it was shown."""
+"""Validity of a transaction after it was issued."""
 BEGUN_SECONDS = 300
-"""How far its first close time lies back: clocks differ from those of ledgers."""
+"""Validity before its issue: clocks differ from those of ledgers."""
 MAX_COST = 3 * BASE_RESERVE + 4 * FEE_BID
-"""Stroops that the dearest onboarding takes: account, trustline and fee."""
+"""Stroops of the most expensive onboarding: account, trustline and fee."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnboardingTerms:
-    """What an onboarding transaction says, beside owner and asset."""
+    """Terms of an onboarding transaction without owner and asset."""
 
     sponsor: StellarAddress
     sequence: int
     creates_account: bool
     first: UnixSeconds
-    """Close times of the ledgers that may include it, both included."""
+    """First and last close time of a ledger that may include it."""
     last: UnixSeconds
 
 
 def reserves(*, creates_account: bool) -> int:
-    """Stroops that the sponsor has to keep for the new entries."""
+    """Stroops that the sponsor reserves for the new entries."""
     return BASE_RESERVE * (3 if creates_account else 1)
 
 
 def onboarding_tx(
     passphrase: str, owner: StellarAddress, asset: AssetId, made: OnboardingTerms
 ) -> IssuedTransaction:
-    """The transaction, unsigned."""
+    """Build the unsigned transaction."""
     source = Account(made.sponsor, made.sequence - 1)
     builder = TransactionBuilder(source, passphrase, FEE_BID)
     for operation in _operations(owner, asset, made):
@@ -63,7 +63,7 @@ def onboarding_tx(
 
 
 def parse_onboarding(passphrase: str, shown: IssuedTransaction) -> OnboardingTerms:
-    """What `onboarding_tx` was given. Raises `ValueError` for a transaction without time bounds."""
+    """Inverse of `onboarding_tx`. Raises `ValueError` for a transaction without time bounds."""
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(shown.envelope, passphrase))
     transaction = built.transaction
     conditions = transaction.preconditions

@@ -1,7 +1,7 @@
-"""Whether a payment on Stellar would succeed, by the trustlines of both ends. Pure.
+"""Whether a payment on Stellar would succeed, by both trustlines. Pure.
 
-Fees are the service's: the payer needs no XLM. Source: stellar-core, PaymentOpFrame (SRC_NO_TRUST,
-SRC_NOT_AUTHORIZED, UNDERFUNDED, NO_TRUST, NOT_AUTHORIZED, LINE_FULL).
+The service pays the fees: the payer needs no XLM. Source: stellar-core, PaymentOpFrame
+(SRC_NO_TRUST, SRC_NOT_AUTHORIZED, UNDERFUNDED, NO_TRUST, NOT_AUTHORIZED, LINE_FULL).
 """
 
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
@@ -9,7 +9,7 @@ from warehouse_schema.identifiers import BaseUnits
 
 
 def payer_problem(line: Trustline | None, amount: BaseUnits) -> str | None:
-    """Why the holder of a trustline cannot pay an amount (stroops); None: it can."""
+    """Why the trustline's holder cannot pay an amount (stroops); None if it can."""
     if line is None:
         return "the payer has no trustline for the asset"
     if not line.is_authorized:
@@ -20,7 +20,7 @@ def payer_problem(line: Trustline | None, amount: BaseUnits) -> str | None:
 
 
 def recipient_problem(line: Trustline | None, amount: BaseUnits) -> str | None:
-    """Why the holder of a trustline cannot be paid an amount (stroops); None: it can."""
+    """Why the trustline's holder cannot receive an amount (stroops); None if it can."""
     if line is None:
         return "the recipient has no trustline for the asset"
     if not line.is_authorized:

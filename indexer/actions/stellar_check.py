@@ -1,8 +1,7 @@
-"""Whether what an owner submits is a transaction that was issued to him, signed by who may.
+"""Verifies a submitted Stellar transaction: issued to its owner, with the signatures it needs.
 
-It has to be the issued one byte for byte, which its hash says; only signatures may be new. Those
-have to be what the ledger will want: enough for the account's threshold, and not one more, because
-a signature that nobody needs makes the whole transaction fail.
+Its hash must be an issued transaction's; only signatures may be new. They must reach the account's
+threshold, and not one more: the ledger fails a transaction with an unneeded signature.
 """
 
 import base64
@@ -19,16 +18,16 @@ from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
 
 MAX_ENVELOPE_CHARS = 64 * 1024
-"""Bytes of base64; ours have about two thousand."""
+"""Ours have about two thousand."""
 MAX_SIGNATURES = 19
-"""The ledger takes 20; one is left for the sponsor, which signs after the owner."""
+"""The ledger accepts 20; the sponsor, which signs after the owner, adds one."""
 MIN_SECONDS_LEFT = 30
-"""Seconds that have to be left for a ledger to take it."""
+"""Seconds of validity that a ledger needs to include it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedTx:
-    """An issued transaction with all signatures that it needs."""
+    """An issued transaction with all its signatures."""
 
     tx: TxHash
     envelope: bytes
@@ -36,7 +35,7 @@ class SignedTx:
 
 @dataclass(frozen=True, slots=True)
 class InvalidSubmission:
-    """Why a submission is not what was asked for."""
+    """Why a submission is rejected."""
 
     field: str
     """`signed_xdr`, `transaction`, `signatures` or `time`."""
@@ -47,7 +46,7 @@ StellarVerdict: TypeAlias = SignedTx | InvalidSubmission
 
 
 def master_key_rules(account: StellarAddress) -> SigningRules:
-    """Who may sign for an account that does not exist yet: its own key."""
+    """Signing rules of an account that does not exist yet: its own key."""
     return SigningRules(account, 0, (Signer(account, 1),))
 
 
@@ -58,7 +57,7 @@ def check_signed(
     signed_xdr: str,
     now: UnixSeconds,
 ) -> StellarVerdict:
-    """Hold a submission against all that was issued; `rules` are the owner's account's."""
+    """Verify a submission against all issued transactions; `rules`: of the owner's account."""
     try:
         submitted = _read(signed_xdr)
     except ValueError as error:
@@ -70,10 +69,14 @@ def check_signed(
         return InvalidSubmission(
             "transaction", f"{tx} was not issued for this transfer: see its action"
         )
-    wrong = _judge(rules, message, submitted.signatures)
+    wrong = _signature_problem(rules, message, submitted.signatures)
     if wrong is not None:
         return InvalidSubmission("signatures", wrong)
-    if (latest := _latest(submitted.body)) < now + MIN_SECONDS_LEFT:
+    bounds = submitted.body.cond.time_bounds
+    if bounds is None:
+        raise ValueError("a transaction was issued that never expires")
+    latest = bounds.max_time.time_point.uint64
+    if latest < now + MIN_SECONDS_LEFT:
         return InvalidSubmission(
             "time", f"no ledger takes it after {latest}: ask for the action anew"
         )
@@ -85,11 +88,11 @@ class _Envelope:
     raw: bytes
     body: xdr.Transaction
     signatures: tuple[bytes, ...]
-    """The hint, which is the last 4 bytes of the key, and the signature."""
+    """Each the hint (last 4 bytes of the key) and the signature."""
 
 
 def _read(text: str) -> _Envelope:
-    """An envelope of today's kind, in strict base64. Raises `ValueError` for anything else."""
+    """Parse a v1 envelope in strict base64. Raises `ValueError` for anything else."""
     if len(text) > MAX_ENVELOPE_CHARS:
         raise ValueError(f"more than {MAX_ENVELOPE_CHARS} characters")
     try:
@@ -108,31 +111,29 @@ def _read(text: str) -> _Envelope:
 
 
 def _hash(passphrase: str, body: xdr.Transaction) -> bytes:
-    """What is signed: sha256 of network id, kind and transaction."""
+    """The signed hash: sha256 of network id, envelope type and transaction."""
     network = sha256(passphrase.encode()).digest()
     kind = xdr.EnvelopeType.ENVELOPE_TYPE_TX.to_bytes(4, "big")
     return sha256(network + kind + body.to_xdr_bytes()).digest()
 
 
-def _judge(rules: SigningRules, message: bytes, given: Sequence[bytes]) -> str | None:
-    """What is wrong with the signatures, as the ledger would find them; None when nothing is."""
-    if len(given) > MAX_SIGNATURES:
+def _signature_problem(
+    rules: SigningRules, message: bytes, signatures: Sequence[bytes]
+) -> str | None:
+    """Why the ledger would reject the signatures; None if it would not."""
+    if len(signatures) > MAX_SIGNATURES:
         return f"more than {MAX_SIGNATURES} signatures"
-    if len(set(given)) != len(given):
+    if len(set(signatures)) != len(signatures):
         return "a signature stands there twice"
-    return _reaches(rules, message, given)
-
-
-def _reaches(rules: SigningRules, message: bytes, given: Sequence[bytes]) -> str | None:
-    left = {signer.key: signer.weight for signer in rules.signers if signer.weight}
+    weights = {signer.key: signer.weight for signer in rules.signers if signer.weight}
     needed, total = max(1, rules.medium_threshold), 0
-    for position, signature in enumerate(given):
+    for position, signature in enumerate(signatures):
         if total >= needed:
-            return f"{len(given) - position} signatures more than {rules.account} needs"
-        key = next((key for key in left if _has_signed(key, message, signature)), None)
+            return f"{len(signatures) - position} signatures more than {rules.account} needs"
+        key = next((key for key in weights if _has_signed(key, message, signature)), None)
         if key is None:
             return f"one signature is of no signer of {rules.account} for this transaction"
-        total += left.pop(key)
+        total += weights.pop(key)
     if total < needed:
         return f"the signatures weigh {total}, and {rules.account} needs {needed}"
     return None
@@ -147,11 +148,3 @@ def _has_signed(key: StellarAddress, message: bytes, decorated: bytes) -> bool:
     except BadSignatureError:
         return False
     return True
-
-
-def _latest(body: xdr.Transaction) -> int:
-    """Of one that was issued: all of those have time bounds and no other conditions."""
-    bounds = body.cond.time_bounds
-    if bounds is None:
-        raise ValueError("a transaction was issued that never expires")
-    return bounds.max_time.time_point.uint64

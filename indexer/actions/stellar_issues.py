@@ -1,9 +1,9 @@
-"""What of an owner's Stellar transactions that were issued decides about the next one."""
+"""Issued Stellar transactions of an owner, as far as they decide about the next one."""
 
 from dataclasses import dataclass
 from typing import cast
 
-from stellar_sdk import TransactionBuilder, TransactionEnvelope, xdr
+from stellar_sdk import TransactionBuilder, TransactionEnvelope
 from stellar_sdk.operation import InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
@@ -23,35 +23,32 @@ class Issue:
 
     @property
     def numbered(self) -> EarlierTransaction:
-        """As the choice of a number wants it."""
+        """Hash and sequence number."""
         return EarlierTransaction(self.issued.tx, self.sequence)
 
 
 def parse_issue(passphrase: str, envelope: str) -> Issue:
-    """An issue by its envelope. Raises `ValueError` for what is none of ours."""
+    """Parse an issued envelope. Raises `ValueError` for any other."""
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(envelope, passphrase))
     transaction = built.transaction
     [operation] = transaction.operations
     issued = IssuedTransaction(envelope, TxHash(built.hash_hex()))
-    return Issue(issued, transaction.sequence, _does(operation))
+    return Issue(issued, transaction.sequence, _operation_id(operation))
 
 
 def step_id(step: StellarStep, owner: StellarAddress) -> str:
-    """Which step of its transfer this is: the operation, and of a call the contract's function.
+    """Name of a step within its transfer: the operation, or contract and function of a call.
 
-    All else in it follows from the transfer, but for how long an approval holds.
+    The rest follows from the transfer, except the validity of an approval.
     """
-    return _does(operation_of(step, owner))
+    return _operation_id(operation_of(step, owner))
 
 
-def _does(operation: Operation) -> str:
+def _operation_id(operation: Operation) -> str:
     if not isinstance(operation, InvokeHostFunction):
         return type(operation).__name__
     call = operation.host_function.invoke_contract
     if call is None:
         raise ValueError("an operation that calls no contract")
-    return f"{_contract(call)}:{call.function_name.sc_symbol.decode()}"
-
-
-def _contract(call: xdr.InvokeContractArgs) -> str:
-    return call.contract_address.to_xdr_bytes().hex()
+    contract = call.contract_address.to_xdr_bytes().hex()
+    return f"{contract}:{call.function_name.sc_symbol.decode()}"

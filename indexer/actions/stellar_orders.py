@@ -1,7 +1,7 @@
-"""What an owner's own transaction on Stellar says: a payment, an approval where it is short and
-then a CCTP burn, or the send of an OFT.
+"""Operations of an owner's Stellar transaction: a payment, an approval (if the allowance is short)
+and then a CCTP burn, or an OFT send.
 
-Nothing in it is free: amounts, recipient and fees are those that were agreed. Amounts are stroops.
+Amounts, recipient and fees are the agreed ones. Amounts are stroops.
 Sources: Circle's token_messenger_minter (deposit_for_burn_with_hook) and the Stellar asset contract
 (SEP-41), LayerZero's OFT for Stellar (oft-core, SendParam with symbol keys in alphabetical order).
 """
@@ -29,10 +29,10 @@ from warehouse_schema.identifiers import (
 )
 
 APPROVED_LEDGERS = 17_280
-"""How long an approval holds: a day of ledgers, so that no pace of theirs ends it before the
-transfer ends. It covers one amount, which its owner alone can have burned."""
+"""Validity of an approval: about a day, longer than any transfer at any ledger pace. It covers one
+amount, which only its owner can burn."""
 ANY_CALLER = bytes(32)
-"""Destination caller of a burn that anybody may deliver: whoever waits can finish it himself."""
+"""Destination caller of a burn that anyone may deliver, its recipient included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Pay:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Leave for a contract to take an amount of a token, up to a ledger (inclusive)."""
+    """Allowance of a contract for an amount of a token, up to a ledger (inclusive)."""
 
     token: StellarAddress
     spender: StellarAddress
@@ -70,7 +70,7 @@ class BurnOnStellar:
 
 @dataclass(frozen=True, slots=True)
 class SendOnStellar:
-    """A send of the OFT towards an EVM chain; what its message costs too much comes back."""
+    """An OFT send towards an EVM chain; an excess message fee is refunded."""
 
     oft: StellarAddress
     eid: int
@@ -81,16 +81,16 @@ class SendOnStellar:
 
 
 StellarOrder: TypeAlias = Pay | BurnOnStellar | SendOnStellar
-"""What moves the money."""
+"""The step that moves the money."""
 StellarStep: TypeAlias = StellarOrder | Approve
-"""What one transaction does."""
+"""The operation of one transaction."""
 
 
 def stellar_order(network: Network, agreed: Agreement) -> StellarOrder:
-    """What the owner's transaction has to do.
+    """The order that the owner's transaction has to carry out.
 
-    Raises `ConfigurationError` when the network does not lead there, `ValueError` for what does not
-    begin on Stellar or cannot be what was quoted.
+    Raises `ConfigurationError` without a route in the network, `ValueError` for a transfer that
+    does not begin on Stellar or contradicts its quote.
     """
     terms = agreed.terms
     if terms.source_chain != network.stellar.id:
@@ -105,7 +105,7 @@ def stellar_order(network: Network, agreed: Agreement) -> StellarOrder:
 
 
 def approval(order: StellarOrder, allowance: BaseUnits, ledger: Height) -> Approve | None:
-    """What has to be signed before the order; `ledger` is about now. None when nothing has."""
+    """The approval that the order needs first, if any; `ledger`: about the newest."""
     if not isinstance(order, BurnOnStellar) or allowance >= order.amount:
         return None
     until = Height(ledger + APPROVED_LEDGERS)
@@ -113,10 +113,7 @@ def approval(order: StellarOrder, allowance: BaseUnits, ledger: Height) -> Appro
 
 
 def operation_of(step: StellarStep, owner: StellarAddress) -> Operation:
-    """The step as the one operation of the owner's transaction; unprepared if it calls a contract.
-
-    Its source is the transaction's.
-    """
+    """The step's operation, with the transaction's source; contract calls are not prepared."""
     match step:
         case Pay():
             return Payment(step.to, asset_of(step.asset), from_xdr_amount(step.amount))
@@ -133,26 +130,26 @@ def operation_of(step: StellarStep, owner: StellarAddress) -> Operation:
 
 
 def allowance_call(order: BurnOnStellar, owner: StellarAddress) -> Operation:
-    """The question what the messenger may take already; it returns an i128."""
+    """View call: the messenger's allowance, an i128."""
     parties = (scval.to_address(owner), scval.to_address(order.messenger))
     return _call(order.token, "allowance", *parties)
 
 
 def paused_call(contract: StellarAddress) -> Operation:
-    """The question whether a contract of CCTP is paused; it returns a bool."""
+    """View call: whether a CCTP contract is paused, a bool."""
     return _call(contract, "paused")
 
 
 def quote_oft_call(
     oft: StellarAddress, owner: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits
 ) -> Operation:
-    """The question what of an amount would arrive: (OFTLimit, fees, OFTReceipt)."""
+    """View call: what an OFT would do with an amount, (OFTLimit, fees, OFTReceipt)."""
     param = _send_param(eid, to, amount, BaseUnits(0))
     return _call(oft, "quote_oft", scval.to_address(owner), param)
 
 
 def quote_send_call(send: SendOnStellar, owner: StellarAddress) -> Operation:
-    """The question what a send's message costs: a MessagingFee."""
+    """View call: the message fee of a send, a MessagingFee."""
     param = _send_param(send.eid, send.to, send.amount, send.min_amount)
     return _call(send.oft, "quote_send", scval.to_address(owner), param, scval.to_bool(False))
 
@@ -187,7 +184,7 @@ def _burn(network: Network, agreed: Agreement) -> BurnOnStellar:
         domain=destination.cctp_domain,
         mint_recipient=evm_as_bytes32(EvmAddress(terms.dest_address)),
         token=StellarAddress(terms.source_token),
-        max_fee=BaseUnits(terms.amount_in - _least(agreed)),
+        max_fee=BaseUnits(terms.amount_in - _min_received(agreed)),
         min_finality=agreed.finality_threshold,
         hook_data=bytes.fromhex(terms.id),
     )
@@ -205,7 +202,7 @@ def _send(network: Network, agreed: Agreement) -> SendOnStellar:
         eid=destination.lz_eid,
         to=evm_as_bytes32(EvmAddress(terms.dest_address)),
         amount=terms.amount_in,
-        min_amount=_least(agreed),
+        min_amount=_min_received(agreed),
         native_fee=agreed.native_fee,
     )
 
@@ -217,10 +214,10 @@ def _evm(network: Network, agreed: Agreement) -> EvmChain:
     return chain
 
 
-def _least(agreed: Agreement) -> BaseUnits:
-    """What has to arrive on an EVM chain, in Stellar's 7 decimals.
+def _min_received(agreed: Agreement) -> BaseUnits:
+    """Minimum to arrive on an EVM chain, in Stellar's 7 decimals.
 
-    The 7th of what is sent must be 0: it would stay behind.
+    The 7th decimal of the amount sent must be 0: the bridge would not move it.
     """
     terms, least = agreed.terms, BaseUnits(agreed.amount_out * STELLAR_PER_SHARED)
     if terms.amount_in % STELLAR_PER_SHARED or not 0 < least <= terms.amount_in:

@@ -1,4 +1,4 @@
-"""Whether CCTP is paused on Stellar: asked before a burn, and while one waits for its delivery.
+"""Whether CCTP is paused on Stellar: checked before a burn, and while one waits for its delivery.
 
 Source: the `paused` view of Circle's TokenMessengerMinter and MessageTransmitter (circlefin/
 stellar-cctp). The forwarder can be paused as well; no view of it is known.
@@ -16,11 +16,11 @@ from indexer.errors import CallReverted, InconsistentAnswer
 from warehouse_schema.identifiers import StellarAddress
 
 StellarView = Callable[[Operation], bytes]
-"""What a view returns at the head, XDR of an SCVal."""
+"""Calls a view at the head; returns XDR of an SCVal."""
 
 
 def cctp_pause(chain: StellarChain, view: StellarView) -> MintRefusal | None:
-    """Why CCTP mints to no recipient; None where it does, or does not lead to the chain.
+    """Why CCTP mints nothing; None if it is not paused, or has no contracts on the chain.
 
     Raises what `view` raises, and `InconsistentAnswer`.
     """

@@ -1,7 +1,6 @@
-"""An owner's Stellar transaction: as it is tried, as it is issued, and with which number.
+"""An owner's Stellar transaction: draft, simulation, issue and sequence number.
 
-Once issued, nothing of it changes but that signatures are added: its hash says all of it, and is
-what a submission is held against.
+After the issue only signatures are added; a submission is compared by the hash.
 """
 
 import base64
@@ -17,18 +16,16 @@ from indexer.chains.stellar.xdr.simulation import SimulationResult
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
 
 INCLUSION_FEE = 100
-"""Stroops an operation: the network's least. Who includes it in a hurry bumps it."""
-
-
+"""Stroops per operation: the network's minimum. The relay's fee bump pays more."""
 NEVER_EXPIRES = UnixSeconds(2**40)
-"""A time bound of what is tried and never signed."""
+"""Time bound of transactions that are only simulated."""
 NULL_ACCOUNT = StellarAddress("GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWHF")
-"""Who asks: the key of 32 zero bytes, which nobody holds. What is asked does not depend on it."""
+"""Source of view calls: the key of 32 zero bytes. Their results do not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedTransaction:
-    """A transaction as it is issued; base64 of the envelope, and the hash that is signed."""
+    """An issued transaction: base64 of the envelope, and the hash that is signed."""
 
     envelope: str
     tx: TxHash
@@ -36,16 +33,16 @@ class IssuedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class SpentSequence:
-    """The sequence number that an account spent last."""
+    """The last used sequence number of an account."""
 
     sequence: int
     ledger: Height
-    """The ledger that spent it, or a later one."""
+    """The ledger that used it, or a later one."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierTransaction:
-    """A transaction that was issued for a transfer before."""
+    """A transaction that was issued for the transfer before."""
 
     tx: TxHash
     sequence: int
@@ -54,12 +51,12 @@ class EarlierTransaction:
 def next_sequence(
     spent: SpentSequence, ingested: Height, issued: Collection[EarlierTransaction]
 ) -> int | None:
-    """The number of a transfer's next transaction; None while that cannot be told.
+    """Sequence number of a transfer's next transaction; None while it cannot be decided.
 
-    A number that was given to a transaction which may still be sent is given again, so that of the
-    two a ledger takes one. One that is spent may have been spent by that very transaction: until
-    the ledger that spent it is ingested, it is unknown whether the money has moved. How far the
-    nodes are beyond that ledger does not matter.
+    The number of an issued transaction that may still be sent is reused, so a ledger includes only
+    one of the two. A used number may have been used by the issued transaction: until the ledger
+    that used it is ingested, it is unknown whether the money has moved. The nodes' height does not
+    matter.
     """
     if ingested < spent.ledger and any(each.sequence <= spent.sequence for each in issued):
         return None
@@ -73,9 +70,9 @@ def draft(
     expires_at: UnixSeconds,
     operations: Sequence[Operation],
 ) -> IssuedTransaction:
-    """An unsigned transaction; a contract call in it is to be tried and `completed`.
+    """Build an unsigned transaction; a contract call then needs a simulation and `complete_tx`.
 
-    No ledger takes it that closes later than `expires_at`.
+    No ledger that closes after `expires_at` includes it.
     """
     if expires_at <= 0:
         raise ValueError("a transaction that never expires is not ours to issue")
@@ -86,48 +83,40 @@ def draft(
 
 
 def view_tx(passphrase: str, question: Operation) -> IssuedTransaction:
-    """The transaction that simulates a view; it is never signed."""
+    """The transaction that simulates a view call; it is never signed."""
     return draft(passphrase, NULL_ACCOUNT, 1, NEVER_EXPIRES, [question])
 
 
 def complete_tx(
     passphrase: str, drafted: IssuedTransaction, found: SimulationResult
 ) -> IssuedTransaction:
-    """The draft of one contract call with what it needs.
+    """Add the simulation's resources and authorization to the draft of one contract call.
 
-    Raises `ValueError` when that is more than the source's consent to this very call: a node could
-    have the owner sign anything else with it.
+    Raises `ValueError` if it needs more than the source's authorization of this call: a node could
+    otherwise make the owner sign anything.
     """
-    envelope = _envelope(passphrase, drafted)
+    envelope = cast(TransactionEnvelope, TransactionBuilder.from_xdr(drafted.envelope, passphrase))
     transaction = envelope.transaction
     [call] = transaction.operations
     if not isinstance(call, InvokeHostFunction):
         raise ValueError(f"{drafted.tx} calls no contract")
     call.auth = [xdr.SorobanAuthorizationEntry.from_xdr_bytes(entry) for entry in found.auth]
-    _check_consent(call)
+    own = xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT
+    for entry in call.auth:
+        authorized = entry.root_invocation.function.contract_fn
+        if entry.credentials.type != own or authorized != call.host_function.invoke_contract:
+            raise ValueError("the call needs more than its source's consent to it")
     transaction.soroban_data = xdr.SorobanTransactionData.from_xdr_bytes(found.data)
     transaction.fee += found.resource_fee
     return _issued(envelope)
 
 
 def parse_tx(passphrase: str, envelope: bytes | str) -> IssuedTransaction:
-    """A transaction by its envelope: XDR, or base64 of it."""
+    """Parse an envelope: XDR, or base64 of it."""
     text = envelope if isinstance(envelope, str) else base64.b64encode(envelope).decode()
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(text, passphrase))
     return IssuedTransaction(text, TxHash(built.hash_hex()))
 
 
-def _check_consent(call: InvokeHostFunction) -> None:
-    own = xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT
-    for entry in call.auth:
-        consented = entry.root_invocation.function.contract_fn
-        if entry.credentials.type != own or consented != call.host_function.invoke_contract:
-            raise ValueError("the call needs more than its source's consent to it")
-
-
 def _issued(envelope: TransactionEnvelope) -> IssuedTransaction:
     return IssuedTransaction(envelope.to_xdr(), TxHash(envelope.hash_hex()))
-
-
-def _envelope(passphrase: str, issued: IssuedTransaction) -> TransactionEnvelope:
-    return cast(TransactionEnvelope, TransactionBuilder.from_xdr(issued.envelope, passphrase))

@@ -1,8 +1,7 @@
-"""What owners' actions rest on, read from EVM chains while somebody waits for it: what a bridge may
-take of a payer's token, and what became of a transaction that somebody names.
+"""EVM state for owners' actions, read during a request: allowances, and named transactions.
 
-A node's word is enough for an allowance: at worst an approval too many is shown, or one too few and
-the burn reverts. Of a transaction enough independent nodes have to say the same.
+One node is enough for an allowance: at worst an unneeded approval is shown, or a missing one makes
+the burn revert. For a transaction a quorum of independent operators must agree.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from indexer.actions.mint_check import MintRefusal, mint_refusal
 from indexer.chains.events import Provenance
 from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.quorum import Quorum
-from indexer.chains.evm.responses import EvmReceipt, ReceiptLog
+from indexer.chains.evm.responses import EvmReceipt
 from indexer.chains.http.operators import MIN_OPERATORS
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain, Network
@@ -29,14 +28,14 @@ from indexer.errors import InconsistentAnswer, NodeUnavailable
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, TxHash, UnixSeconds
 
 REQUEST_SECONDS = 2.0
-"""Of each request's pieces."""
+"""Timeout of each phase of a request."""
 
 _ALLOWANCE = keccak(text="allowance(address,address)")[:4]
 _APPROVAL_REQUIRED = keccak(text="approvalRequired()")[:4]
 
 
 class EvmState:
-    """The EVM chains of a network that have nodes. Threads may share it."""
+    """The network's EVM chains that have nodes. Thread-safe."""
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class EvmState:
         *,
         needed: int = MIN_OPERATORS,
     ) -> None:
-        """`needed`: operators that must say the same of a transaction."""
+        """`needed`: operators that must agree on a transaction."""
         self._chains = {
             chain.id: _Chain(chain, urls, needed)
             for chain in network.evm
@@ -55,24 +54,28 @@ class EvmState:
     def allowance(
         self, chain: ChainId, order: EvmOrder, token: EvmAddress, payer: EvmAddress
     ) -> BaseUnits | None:
-        """What the order's contract may take of the payer's token; None where it needs no leave.
+        """Allowance of the order's contract for the payer's token; None where it needs none.
 
         Raises `RetryableChainError` or `PermanentChainError`.
         """
         node = self._of(chain).calls
         taker = spender(order)
-        if isinstance(order, SendOrder) and not _asked(node, taker, _APPROVAL_REQUIRED, "bool"):
+        if isinstance(order, SendOrder) and not _read(node, taker, _APPROVAL_REQUIRED, "bool"):
             return None
         data = _ALLOWANCE + encode(["address", "address"], [payer, taker])
-        return BaseUnits(_asked(node, token, data, "uint256"))
+        return BaseUnits(_read(node, token, data, "uint256"))
 
     def mint_refusal(self, chain: ChainId, recipient: EvmAddress) -> MintRefusal | None:
-        """Why CCTP would not mint to a recipient; None: it would. Raises as `allowance` does."""
+        """Why CCTP would not mint to a recipient; None if it would. Raises as `allowance`."""
         found = self._of(chain)
-        return mint_refusal(found.chain, recipient, lambda *view: _word(found.calls, *view))
+        return mint_refusal(
+            found.chain,
+            recipient,
+            lambda contract, data: _read(found.calls, contract, data, "uint256"),
+        )
 
     def mined(self, chain: ChainId, tx: TxHash) -> MinedTx | None:
-        """What became of a transaction; None while too few nodes know that it was mined.
+        """A mined transaction; None while too few nodes report it as mined.
 
         Raises `RetryableChainError`, `SourcesDisagree` or `WrongChain`, and `ConfigurationError`
         when the chain has too few operators.
@@ -82,7 +85,7 @@ class EvmState:
         return None if receipt is None else mined_from_receipt(chain, receipt)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         for chain in self._chains.values():
             chain.close()
 
@@ -94,19 +97,31 @@ class EvmState:
 
 
 def open_evm_state(settings: Settings) -> EvmState:
-    """The chains that are configured. Devnet's one node is enough: nobody else's money is there."""
+    """The configured chains. On the devnet one node is enough: it holds no real money."""
     needed = 1 if settings.network.name == "devnet" else MIN_OPERATORS
     return EvmState(settings.network, settings.nodes, needed=needed)
 
 
 def mined_from_receipt(chain: ChainId, receipt: EvmReceipt) -> MinedTx:
-    """A receipt as it is checked."""
-    logs = tuple(_log(chain, receipt, log) for log in receipt.logs)
+    """A receipt in the form that `evm_check` reads."""
+    # No check reads the time, so it is not requested.
+    time = UnixSeconds(0)
+    logs = tuple(
+        EvmLog(
+            Provenance(
+                chain, receipt.height, receipt.block_hash, receipt.tx_hash, log.position, time
+            ),
+            log.address,
+            log.topics,
+            log.data,
+        )
+        for log in receipt.logs
+    )
     return MinedTx(chain, receipt.tx_hash, receipt.succeeded, logs)
 
 
 class _Chain:
-    """A chain's nodes. A quorum serves one thread at a time; those that nobody needs now wait."""
+    """A chain's nodes, and a pool of quorums: each serves one thread at a time."""
 
     def __init__(self, chain: EvmChain, urls: Sequence[str], needed: int) -> None:
         self.calls = ContractReader(chain, urls)
@@ -115,7 +130,7 @@ class _Chain:
 
     @contextmanager
     def quorum(self) -> Iterator[Quorum]:
-        """One that is this thread's alone."""
+        """A quorum for this thread only."""
         quorum = self._take() or Quorum(
             self.chain, self._urls, event_topics, needed=self._needed, timeout=REQUEST_SECONDS
         )
@@ -136,20 +151,7 @@ class _Chain:
             return None
 
 
-def _log(chain: ChainId, receipt: EvmReceipt, log: ReceiptLog) -> EvmLog:
-    # When it was is not asked for: nothing of the check rests on it.
-    time = UnixSeconds(0)
-    seen = Provenance(
-        chain, receipt.height, receipt.block_hash, receipt.tx_hash, log.position, time
-    )
-    return EvmLog(seen, log.address, log.topics, log.data)
-
-
-def _word(node: ContractReader, contract: EvmAddress, data: bytes) -> int:
-    return _asked(node, contract, data, "uint256")
-
-
-def _asked(node: ContractReader, contract: EvmAddress, data: bytes, kind: str) -> int:
+def _read(node: ContractReader, contract: EvmAddress, data: bytes, kind: str) -> int:
     answer = node.call(contract, data)
     try:
         [value] = decode([kind], answer)

@@ -1,8 +1,8 @@
-"""What others ask for carrying money across, read from them now and kept for seconds.
+"""Bridge fees, read on request and cached for seconds.
 
-Circle's service says what a CCTP burn costs, an OFT what it would let arrive and what LayerZero
-wants for the message, a node what gas costs. What cannot be true is refused like no answer at all:
-`RetryableChainError` or `PermanentChainError`.
+Sources: Circle's service (CCTP burns), the OFT (amount received, LayerZero message fee), a node
+(gas price). An impossible answer raises like a missing one: `RetryableChainError` or
+`PermanentChainError`.
 """
 
 import threading
@@ -40,12 +40,12 @@ FAST, STANDARD = 1000, 2000
 """Finality thresholds of CCTP."""
 
 CACHE_SECONDS = 10.0
-"""How old an answer may be: about a block, and far below what a quote's headroom covers."""
+"""Maximum age of an answer: about a block, far below what a quote's headroom covers."""
 FAILURE_CACHE_SECONDS = 1.0
-"""How long a source that failed is not asked again."""
+"""Pause before a failed source is read again."""
 MAX_FEE_BPS = 100
-"""Circle has asked for 0 to 14; an answer beyond this is a mistake, and nobody shall pay it."""
-_MOST_KEPT = 1_000
+"""Circle has charged 0 to 14; a higher answer is taken as a mistake."""
+_MAX_CACHED = 1_000
 _SERVICE_SECONDS = 2.0
 
 _SEND_PARAM = "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)"
@@ -56,7 +56,7 @@ _OFT_ANSWER = ("(uint256,uint256)", "(int256,string)[]", "(uint256,uint256)")
 
 @dataclass(frozen=True, slots=True)
 class BurnTerms:
-    """What a CCTP burn has to say and pays at least."""
+    """Finality threshold and minimum fee of a CCTP burn."""
 
     finality_threshold: int
     minimum_fee_bps: Decimal
@@ -65,19 +65,19 @@ class BurnTerms:
 
 @dataclass(frozen=True, slots=True)
 class SendTerms:
-    """What an OFT would do with an amount now."""
+    """An OFT's limits and fees for an amount."""
 
     min_amount: BaseUnits
     max_amount: BaseUnits
-    """What it takes at once, source base units."""
+    """Maximum of one send, source base units."""
     received: BaseUnits
-    """What arrives of the amount, in source base units."""
+    """Amount that arrives, in source base units."""
     native_fee: BaseUnits
-    """What the message costs, in the source chain's native token."""
+    """Message fee, in the source chain's native token."""
 
 
 class FeeReader:
-    """The sources of a network's fees. Threads may share it."""
+    """The fee sources of a network. Thread-safe."""
 
     def __init__(
         self,
@@ -92,23 +92,23 @@ class FeeReader:
         self._nodes = nodes
         self._iris = iris
         self._stellar = stellar
-        self._recent = TtlCache(clock)
+        self._cache = TtlCache(clock)
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
-        """For burning USDC there and minting it here."""
-        return self._recent.get(("burn", source, dest), lambda: self._burn(source, dest))
+        """Fees of burning USDC on `source` and minting it on `dest`."""
+        return self._cache.get(("burn", source, dest), lambda: self._burn(source, dest))
 
     def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
-        """For sending an amount of USDT0 from that chain to that recipient."""
+        """Fees of sending an amount of USDT0 from `source` to a recipient on `dest`."""
         key = ("send", source, dest, to, amount)
-        return self._recent.get(key, lambda: self._send(source, dest, to, amount))
+        return self._cache.get(key, lambda: self._send(source, dest, to, amount))
 
     def gas_price(self, chain: ChainId) -> BaseUnits:
-        """Wei for a unit of gas."""
-        return self._recent.get(("gas", chain), lambda: BaseUnits(self._node(chain).gas_price()))
+        """Wei per unit of gas."""
+        return self._cache.get(("gas", chain), lambda: BaseUnits(self._node(chain).gas_price()))
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         for node in self._nodes.values():
             node.close()
         if self._iris is not None:
@@ -133,11 +133,11 @@ class FeeReader:
         def param(least: int) -> tuple[Any, ...]:
             return (eid, bytes.fromhex(to[2:]), amount, least, b"", b"", b"")
 
-        limit, _, receipt = _asked(
+        limit, _, receipt = _read(
             node, chain.oft, _QUOTE_OFT, [_SEND_PARAM], [param(0)], _OFT_ANSWER
         )
         received = _received(source, amount, *receipt)
-        fee = _asked(
+        fee = _read(
             node,
             chain.oft,
             _QUOTE_SEND,
@@ -165,7 +165,7 @@ class FeeReader:
             send = SendOnStellar(oft, eid, to, amount, received, BaseUnits(0))
             fee = self._stellar.quote_send(send)
         except CallReverted as error:
-            # As of an EVM chain: paused, or over a limit of the moment.
+            # As on an EVM chain: paused, or over a current limit.
             raise RetryableChainError(str(error)) from error
         return SendTerms(quote.min_amount, quote.max_amount, received, native_fee=fee)
 
@@ -177,7 +177,7 @@ class FeeReader:
 
 
 def open_fees(settings: Settings) -> FeeReader:
-    """The sources of the network that are configured."""
+    """The configured fee sources of the network."""
     nodes: dict[ChainId, ContractReader] = {}
     for chain in settings.network.evm:
         urls = [url for url in settings.nodes.get(chain.id, ()) if url.startswith("http")]
@@ -191,17 +191,19 @@ def open_fees(settings: Settings) -> FeeReader:
 
 
 class TtlCache:
-    """What was read lately, by its key, and what failed just now. Threads may share it."""
+    """Cache of values and failures by key. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, tuple[float, object, IndexerError | None]] = OrderedDict()
+        self._cached: OrderedDict[Hashable, tuple[float, object, IndexerError | None]] = (
+            OrderedDict()
+        )
 
     def get(self, key: Hashable, read: Callable[[], T]) -> T:
-        """What `read` gives, or gave or raised a short time ago."""
+        """The cached value or failure, else what `read` returns or raises."""
         with self._lock:
-            until, value, failure = self._kept.get(key, (0.0, None, None))
+            until, value, failure = self._cached.get(key, (0.0, None, None))
             is_good = self._clock() < until
         if is_good and failure is not None:
             raise type(failure)(str(failure))
@@ -210,35 +212,35 @@ class TtlCache:
         try:
             found = read()
         except (RetryableChainError, PermanentChainError) as error:
-            self._keep(key, FAILURE_CACHE_SECONDS, None, error)
+            self._store(key, FAILURE_CACHE_SECONDS, None, error)
             raise
-        self._keep(key, CACHE_SECONDS, found, None)
+        self._store(key, CACHE_SECONDS, found, None)
         return found
 
-    def _keep(
+    def _store(
         self, key: Hashable, seconds: float, value: object, failure: IndexerError | None
     ) -> None:
         with self._lock:
-            self._kept[key] = (self._clock() + seconds, value, failure)
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
+            self._cached[key] = (self._clock() + seconds, value, failure)
+            self._cached.move_to_end(key)
+            while len(self._cached) > _MAX_CACHED:
+                self._cached.popitem(last=False)
 
 
 def _burn_terms(source: Chain, fees: tuple[BurnFee, ...]) -> BurnTerms:
-    """Fast where the chain has it: what Stellar burns is final at once, and free of its fee."""
+    """Fast where the source has it; Stellar's burns are final at once, without the fast fee."""
     by_threshold = {fee.finality_threshold: fee.minimum_fee_bps for fee in fees}
     if len(by_threshold) < len(fees) or STANDARD not in by_threshold:
         raise InconsistentAnswer(f"the fees of {source.id} are not one for each speed")
     threshold = FAST if FAST in by_threshold and isinstance(source, EvmChain) else STANDARD
-    # What the contract asks of the slow one it asks of every burn.
+    # The contract charges the standard fee on every burn.
     bps = max(by_threshold[threshold], by_threshold[STANDARD])
     if bps > MAX_FEE_BPS:
         raise InconsistentAnswer(f"{bps} bps for a burn on {source.id} is beyond {MAX_FEE_BPS}")
     return BurnTerms(threshold, bps)
 
 
-def _asked(
+def _read(
     node: ContractReader,
     contract: EvmAddress,
     selector: bytes,
@@ -254,7 +256,7 @@ def _asked(
 
 
 def _received(source: ChainId, amount: int, sent: int, received: int) -> BaseUnits:
-    """Raises `InconsistentAnswer` for an OFT that would leave a rest, or make money."""
+    """Raises `InconsistentAnswer` for an OFT that would move another amount, or create money."""
     if sent != amount or not 0 < received <= amount:
         raise InconsistentAnswer(
             f"the OFT of {source} would send {sent} and let {received} arrive of {amount}"

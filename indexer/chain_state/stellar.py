@@ -1,7 +1,7 @@
-"""What owners' Stellar transactions and quotes rest on, asked of the chain while somebody waits.
+"""Stellar state for owners' transactions and quotes, read during a request.
 
-A node's word is enough: a wrong footprint, number or fee makes a transaction fail and moves
-nothing, and amounts and recipients are never a node's to say.
+One node is enough: a wrong footprint, sequence number or fee makes a transaction fail and moves
+nothing; amounts and recipients never come from a node.
 """
 
 from collections.abc import Collection, Sequence
@@ -46,17 +46,17 @@ from warehouse_schema.identifiers import BaseUnits, Bytes32, Height, StellarAddr
 
 @dataclass(frozen=True, slots=True)
 class OftQuote:
-    """What an OFT on Stellar would do with an amount now, stroops."""
+    """An OFT's limits and result for an amount on Stellar, stroops."""
 
     min_amount: BaseUnits
     max_amount: BaseUnits
-    """What it takes at once."""
+    """Maximum of one send."""
     sent: BaseUnits
     received: BaseUnits
 
 
 class StellarState:
-    """The network's Stellar chain, by its nodes. Threads may share it."""
+    """The network's Stellar chain, by its nodes. Thread-safe."""
 
     def __init__(self, chain: StellarChain, urls: Sequence[str]) -> None:
         """Raises `ConfigurationError` without an http URL."""
@@ -65,17 +65,17 @@ class StellarState:
         self._calls = StellarCalls(chain, urls)
 
     def account(self, address: StellarAddress) -> AccountSnapshot | None:
-        """Who may sign for an account, and its number; None when there is none.
+        """Signers and sequence number of an account; None if it does not exist.
 
         Raises `RetryableChainError` or `PermanentChainError`, as all of these do.
         """
         return self._accounts.snapshot(address)
 
     def step(self, order: StellarOrder, owner: StellarAddress, ledger: Height) -> StellarStep:
-        """What the owner has to sign next: the order, or an approval before it."""
+        """The owner's next step: the order, or an approval before it."""
         if not isinstance(order, BurnOnStellar):
             return order
-        answer = self._asked(allowance_call(order, owner))
+        answer = self._view(allowance_call(order, owner))
         with inconsistent_on_error(order.token):
             allowance = amount(parse(answer))
         return approval(order, allowance, ledger) or order
@@ -85,13 +85,13 @@ class StellarState:
     ) -> IssuedTransaction:
         """The transaction of a step, to be signed by the owner.
 
-        Raises `CallReverted` when the contract would refuse it as things stand.
+        Raises `CallReverted` when the contract would reject it now.
         """
         operation = operation_of(step, owner)
         drafted = draft(self._chain.passphrase, owner, sequence, expires_at, [operation])
         if isinstance(step, Pay):
             return drafted
-        found = self._tried(drafted)
+        found = self._simulate(drafted)
         with inconsistent_on_error(self._chain.id):
             return complete_tx(self._chain.passphrase, drafted, found)
 
@@ -103,10 +103,10 @@ class StellarState:
         ingested: Height,
         issued: Collection[Issue],
     ) -> IssuedTransaction | None:
-        """The owner's next transaction for an order; one that was issued for it already, if it can.
+        """The owner's next transaction for an order: the issued one again while it can be sent.
 
-        None until what spent a number of an issued one is ingested: it may be that very one. Raises
-        `CallReverted` when it would fail as things stand, also for want of an account.
+        None until the ledger that used an issued one's number is ingested: it may hold that one.
+        Raises `CallReverted` when it would fail now, or without an account.
         """
         account = self.account(owner)
         if account is None:
@@ -121,8 +121,8 @@ class StellarState:
         return again[-1] if again else self.issue(step, owner, number, expires_at)
 
     def quote_oft(self, oft: StellarAddress, eid: int, to: Bytes32, given: BaseUnits) -> OftQuote:
-        """What the OFT would do with an amount. Raises `CallReverted` when nothing."""
-        answer = self._asked(quote_oft_call(oft, NULL_ACCOUNT, eid, to, given))
+        """The OFT's result for an amount. Raises `CallReverted` when it would reject it."""
+        answer = self._view(quote_oft_call(oft, NULL_ACCOUNT, eid, to, given))
         with inconsistent_on_error(oft):
             limit, _, receipt = vector(parse(answer))
             limits, moved = record("limit", limit), record("receipt", receipt)
@@ -134,8 +134,8 @@ class StellarState:
             )
 
     def quote_send(self, send: SendOnStellar) -> BaseUnits:
-        """Stroops of XLM that the message of a send costs; its own fee does not matter."""
-        answer = self._asked(quote_send_call(send, NULL_ACCOUNT))
+        """Message fee of a send, in stroops of XLM; the fee in `send` is ignored."""
+        answer = self._view(quote_send_call(send, NULL_ACCOUNT))
         with inconsistent_on_error(send.oft):
             fee = record("fee", parse(answer))
             if fee.read("zro_fee", amount):
@@ -143,19 +143,19 @@ class StellarState:
             return fee.read("native_fee", amount)
 
     def cctp_pause(self) -> MintRefusal | None:
-        """Why CCTP mints to no recipient on Stellar now; None: it does. Raises as `account`."""
-        return cctp_pause(self._chain, self._asked)
+        """Why CCTP mints nothing on Stellar now; None if it does. Raises as `account`."""
+        return cctp_pause(self._chain, self._view)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._accounts.close()
         self._calls.close()
 
-    def _asked(self, question: Operation) -> bytes:
-        """What a view returns, as XDR of an SCVal."""
-        return self._tried(view_tx(self._chain.passphrase, question)).value
+    def _view(self, question: Operation) -> bytes:
+        """Result of a view call, as XDR of an SCVal."""
+        return self._simulate(view_tx(self._chain.passphrase, question)).value
 
-    def _tried(self, drafted: IssuedTransaction) -> SimulationResult:
+    def _simulate(self, drafted: IssuedTransaction) -> SimulationResult:
         found = self._calls.simulate(drafted.envelope)
         if isinstance(found, SimulationFailure):
             raise CallReverted(f"{self._chain.id}: {found.message}")
@@ -163,7 +163,7 @@ class StellarState:
 
 
 def open_stellar_state(settings: Settings) -> StellarState:
-    """The chain that is configured. Raises `ConfigurationError` without a node."""
+    """The configured chain. Raises `ConfigurationError` without a node."""
     chain = settings.network.stellar
     urls = settings.nodes.get(chain.id, ())
     if not urls:

@@ -1,4 +1,4 @@
-"""How much an owner may move in a UTC day and have under way at a time, all routes together.
+"""Limits of an owner: per UTC day, and outstanding at a time, all routes together.
 
 Amounts are units of 10⁻⁷ USD: USDC and USDT0 count one dollar each.
 """
@@ -11,16 +11,16 @@ from indexer.config.routes import EVM_DECIMALS, STELLAR_DECIMALS
 from warehouse_schema.identifiers import ChainId, StellarAddress, is_evm
 
 STARTED_USD = 100
-"""Most that an owner starts in a UTC day, whatever becomes of it."""
+"""Maximum started in a UTC day, whatever the outcome."""
 OUTSTANDING_USD = 100
-"""Most that is under way at a time; what comes late to a transfer that was over counts again."""
+"""Maximum outstanding at a time; late money of a transfer that was over counts again."""
 UNITS_PER_USD = 10**STELLAR_DECIMALS
-"""Sums are in the smaller of both base units."""
+"""Sums are in the smaller of the two base units."""
 
 _UNITS_PER_EVM_UNIT = 10 ** (STELLAR_DECIMALS - EVM_DECIMALS)
 
-# A slot of an extra movement counts when it was opened: what was signed may cost its fee. Which
-# movements are extras the fold says; the one that carries the transfer counts as started.
+# The slot of an extra movement counts from its opening: a signed transaction may cost its fee. The
+# transfer's own movement counts as started. Extras are those of the fold.
 _USED = text("""
     WITH counted AS (
         SELECT t.owner, q.source_chain, q.amount_in
@@ -47,14 +47,14 @@ _USED = text("""
 
 
 def units(chain: ChainId, amount: int) -> int:
-    """Base units of a coin there, as units of 10⁻⁷ USD."""
+    """Base units of a coin on a chain, as units of 10⁻⁷ USD."""
     return amount * _UNITS_PER_EVM_UNIT if is_evm(chain) else amount
 
 
 def daily_room(conn: Connection, owners: Collection[StellarAddress]) -> dict[StellarAddress, int]:
-    """What each owner's daily limit has left for extra deliveries, units of 10⁻⁷ USD.
+    """Remaining daily limit of each owner for extra deliveries, units of 10⁻⁷ USD.
 
-    Transfers started this UTC day count, and extra deliveries that the relay signed since then.
+    Counts transfers started this UTC day, and extra deliveries that the relay signed in it.
     """
     rows = conn.execute(_USED, {"owners": sorted(set(owners)), "scale": _UNITS_PER_EVM_UNIT})
     used = {row.owner: int(row.used) for row in rows}

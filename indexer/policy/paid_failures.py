@@ -1,10 +1,10 @@
-"""Transactions that the service paid for and that had no effect, counted by UTC day.
+"""Transactions without effect whose fee the service paid, counted by UTC day.
 
-Owners and recipients can make what is sent for them fail, and each failure costs a fee. So every
-one counts, whatever happened meanwhile, for the transfer's owner. A delivery that was still wanted
-counts for its recipient too, whoever the owner is. (A stranger may deliver to a recipient first,
-and an owner may name any recipient and make submissions fail: neither must keep other owners'
-deliveries to it waiting.) What an operator let go on counts no more.
+Owners and recipients can make transactions fail, and each failure costs a fee. Every failure counts
+for the transfer's owner. A failed delivery that was still needed counts for its recipient too, with
+any owner. (A stranger may deliver to a recipient first, and an owner may name any recipient and
+make submissions fail: neither may delay other owners' deliveries to it.) Failures that an operator
+reset do not count.
 
 Deliveries of extra movements do not count for the owner: strangers can cause them and be faster.
 The owner's daily limit bounds them (`indexer/policy/limits.py`).
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 MAX_PAID_FAILURES = 10
-"""Of an owner, or to a recipient, in a UTC day."""
+"""Per owner, or per recipient, in a UTC day."""
 BACKOFF_SECONDS = 60.0
-"""After the first failure of a day; twice as long after each further one."""
+"""After the first failure of a day; doubles with each further one."""
 
 _COUNT = text("""
     WITH counted AS (
@@ -69,22 +69,22 @@ _COUNT = text("""
 
 @dataclass(frozen=True, slots=True)
 class PaidFailures:
-    """Those of one owner, or to one recipient, in this UTC day."""
+    """Failures of one owner, or to one recipient, in this UTC day."""
 
     failed: int
     open: int
     """Transactions that may still fail."""
     last_ago: float | None
-    """Seconds since the last one; None before any."""
+    """Seconds since the last failure; None without one."""
 
     @property
     def are_too_many(self) -> bool:
-        """Whether nothing more is paid for today. What is open counts once one has failed."""
+        """Whether no more is paid today. Open transactions count after the first failure."""
         return self.failed > 0 and self.failed + self.open >= MAX_PAID_FAILURES
 
     @property
     def wait_seconds(self) -> float:
-        """Until the next one may be sent, unless there are too many."""
+        """Remaining backoff, unless there are too many."""
         if self.last_ago is None:
             return 0.0
         pause: float = BACKOFF_SECONDS * 2 ** (self.failed - 1)
@@ -92,10 +92,10 @@ class PaidFailures:
 
 
 def paid_failures(conn: Connection, transfer: str) -> dict[str, PaidFailures]:
-    """Those of a transfer's `owner`, to its `recipient`, and of the owner as `submitter`.
+    """Failures of a transfer's `owner`, to its `recipient`, and of the owner as `submitter`.
 
-    Nothing where there are none. The submitter's are failed submissions alone, which no stranger
-    causes by being faster: they decide on further submissions.
+    Keys without failures are missing. The submitter's are failed submissions only, which no
+    stranger can cause: they decide on further submissions.
     """
     return {
         row.whose: PaidFailures(
@@ -106,7 +106,7 @@ def paid_failures(conn: Connection, transfer: str) -> dict[str, PaidFailures]:
 
 
 def reason_to_wait(conn: Connection, transfer: str) -> str | None:
-    """Why nothing may be paid for now that serves a transfer; None: it may."""
+    """Why the service pays nothing for a transfer now; None if it pays."""
     for whose, found in paid_failures(conn, transfer).items():
         if whose == "submitter":
             continue

@@ -1,4 +1,4 @@
-"""How the relay's accounts are, as they say themselves: for those who must not see their keys."""
+"""Status of the relay's accounts as the relay reports it, for processes without its keys."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -9,10 +9,10 @@ from warehouse_schema.identifiers import ChainId
 from warehouse_schema.relay import health
 
 Duty: TypeAlias = Literal["deliver", "sponsor"]
-"""What an account is there for: what transfers need on its chain, or trustlines of owners."""
+"""Purpose of an account: transfers on its chain, or trustlines of owners."""
 
 SILENT_SECONDS = 120.0
-"""A relay writes each turn, which takes seconds, or a minute when no node is fit."""
+"""The relay reports each turn: every few seconds, or each minute when no node is healthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +23,23 @@ class RelayAccountStatus:
     account: str
     duty: Duty
     reason: str | None
-    """Why it cannot send, as it said last; None when it could."""
+    """Why it cannot send, by its last report; None if it can."""
     seen_ago: float
-    """Seconds since it said so, by the database's clock."""
+    """Seconds since the last report, by the database's clock."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether its relay has not written of it for long."""
+        """Whether its last report is too old."""
         return self.seen_ago > SILENT_SECONDS
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it can send what comes next."""
+        """Whether it can send."""
         return self.reason is None and not self.is_silent
 
 
 def account_statuses(conn: Connection) -> list[RelayAccountStatus]:
-    """Every account that ever sent."""
+    """Status of every account that ever reported."""
     ago = cast(extract("epoch", func.clock_timestamp() - health.c.seen_at), Float)
     columns = (health.c.chain, health.c.account, health.c.duty, health.c.reason)
     query = select(*columns, ago.label("seen_ago")).order_by(health.c.chain, health.c.account)

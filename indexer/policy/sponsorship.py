@@ -1,7 +1,6 @@
-"""Which deposits the service pays an account and a trustline for, and within which bounds.
+"""Conditions and budgets under which the service pays for an owner's account and trustline.
 
-The relay decides by it before it signs; the api tells owners by it what to expect. Every moment is
-the database's clock.
+The relay checks them before it signs; the api shows them to owners. Times are the database's clock.
 """
 
 from collections.abc import Collection
@@ -29,29 +28,29 @@ SponsorRefusal: TypeAlias = Literal[
     "already_sponsored",
     "failed_too_often",
 ]
-"""Why the service does not pay: no sponsor is at work; the day's budget is used, or that of the
-paying address; the deposit is too small; it paid for this owner and asset before; or the owner's
+"""Why the service does not pay: no sponsor is healthy; the day's budget is used, or the paying
+address's; the deposit is too small; it paid for this owner and asset before; or the owner's
 transactions had no effect `MAX_FAILURES` times."""
 
 MAX_FAILURES = 3
-"""Onboarding transactions of an owner and asset without effect, after which an operator has to look
-(`relay resume`); those that no ledger took count for their UTC day."""
+"""Onboarding transactions of an owner and asset without effect, after which an operator has to act
+(`relay resume`); those that no ledger included count for their UTC day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sponsor:
-    """An account that sponsors, and what it would do now."""
+    """A sponsoring account and its budgets."""
 
     chain: ChainId
     account: StellarAddress
     next_number: int
     """Sequence number of its next transaction."""
     min_deposit: BaseUnits
-    """Least deposit that it sponsors for, 10^-7 of the asset."""
+    """Smallest sponsored deposit, 10^-7 of the asset."""
     payer_budget: int
-    """Stroops a UTC day for all deposits of one paying address."""
+    """Stroops per UTC day for all deposits of one paying address."""
     budget_left: int
-    """Stroops of the UTC day's budget."""
+    """Stroops left of the UTC day's budget."""
     is_healthy: bool
 
 
@@ -62,19 +61,19 @@ class SponsorshipRequest:
     owner: StellarAddress
     asset: AssetId
     deposit: BaseUnits
-    """What is paid, 10^-7 of the asset."""
+    """Amount paid, 10^-7 of the asset."""
     payer: Address
     """EVM address that paid, or is to pay."""
 
     @property
     def key(self) -> str:
-        """What is sponsored once: key of a slot with the purpose `onboard`."""
+        """Key of the slot with the purpose `onboard`: each is sponsored once."""
         return f"{self.owner} {self.asset}"
 
 
 def all_sponsors(conn: Connection, chain: ChainId) -> list[Sponsor]:
-    """Sponsors of a chain that wrote of themselves lately, by account."""
-    heard = {
+    """Sponsors of a chain with a recent report, by account."""
+    reported = {
         each.account: each
         for each in account_statuses(conn)
         if each.chain == chain and each.duty == "sponsor" and not each.is_silent
@@ -88,10 +87,10 @@ def all_sponsors(conn: Connection, chain: ChainId) -> list[Sponsor]:
             min_deposit=BaseUnits(int(row.min_deposit)),
             payer_budget=int(row.payer_budget),
             budget_left=int(row.budget_left),
-            is_healthy=heard[row.account].is_healthy,
+            is_healthy=reported[row.account].is_healthy,
         )
         for row in conn.execute(query)
-        if row.account in heard
+        if row.account in reported
     ]
 
 
@@ -104,40 +103,44 @@ def _after_slots(conn: Connection, chain: ChainId, account: str) -> int:
 
 
 def sponsor_refusal(
-    conn: Connection, by: list[Sponsor], who: SponsorshipRequest
+    conn: Connection, by: list[Sponsor], request: SponsorshipRequest
 ) -> SponsorRefusal | None:
-    """Why none of these sponsors would pay for a newcomer; None when one would."""
+    """Why none of these sponsors would pay; None if one would."""
     well = [each for each in by if each.is_healthy]
     if not well:
         is_used = any(each.budget_left < MAX_COST for each in by)
         return "budget_used" if is_used else "no_sponsor"
     first = well[0]
-    return deposit_refusal(conn, first.chain, first.min_deposit, first.payer_budget, who)
+    return deposit_refusal(conn, first.chain, first.min_deposit, first.payer_budget, request)
 
 
 def deposit_refusal(
-    conn: Connection, chain: ChainId, min_deposit: int, payer_budget: int, who: SponsorshipRequest
+    conn: Connection,
+    chain: ChainId,
+    min_deposit: int,
+    payer_budget: int,
+    request: SponsorshipRequest,
 ) -> SponsorRefusal | None:
-    """Why a newcomer is not sponsored, whatever the sponsors themselves have left."""
-    if who.deposit < min_deposit:
+    """Why the request is refused, apart from the sponsors' own budgets."""
+    if request.deposit < min_deposit:
         return "deposit_too_small"
-    place = {"chain": chain, "key": who.key}
+    place = {"chain": chain, "key": request.key}
     if conn.scalar(_IS_DONE, place):
         return "already_sponsored"
     if (conn.scalar(_FAILED, place) or 0) >= MAX_FAILURES:
         return "failed_too_often"
-    if _spent_for(conn, chain, who.payer) + MAX_COST > payer_budget:
+    if _spent_for(conn, chain, request.payer) + MAX_COST > payer_budget:
         return "payer_budget_used"
     return None
 
 
-def is_under_way(conn: Connection, chain: ChainId, who: SponsorshipRequest) -> bool:
-    """Whether a transaction of a sponsor's is to open the trustline already."""
+def is_under_way(conn: Connection, chain: ChainId, request: SponsorshipRequest) -> bool:
+    """Whether a sponsor's transaction for this trustline is open."""
     columns = slots.c
     query = select(columns.number).where(
         columns.chain == chain,
         columns.purpose == "onboard",
-        columns.key == who.key,
+        columns.key == request.key,
         columns.outcome.is_(None),
     )
     return conn.execute(query).first() is not None
@@ -150,8 +153,8 @@ _IS_DONE = text("""
     )
 """)
 
-# As the relay counts failures; and the numbers of today that only had to be given free, for a fee.
-# What cost nothing is no failure.
+# Failures as the relay counts them, and today's sequence numbers that were filled for a fee. A
+# transaction without cost is no failure.
 _FAILED = text("""
     SELECT count(*)
     FROM relay.slots s
@@ -177,14 +180,14 @@ _TODAY = text("""
 
 
 def _spent_for(conn: Connection, chain: ChainId, payer: Address) -> int:
-    """Stroops spent today on deposits of one address; what is open counts as the dearest."""
+    """Stroops spent today on deposits of one address; open ones count at the maximum cost."""
     rows = conn.execute(_TODAY, {"chain": chain, "max_cost": MAX_COST}).all()
     payers = payers_of(conn, [row.subject for row in rows])
     return sum(int(row.cost) for row in rows if payers.get(row.subject) == payer)
 
 
-# Of a deposit address the sender of most: a stranger's dust does not make it the stranger's. Of a
-# direct deposit the address that its burn or send was matched by.
+# Of a deposit address, the sender of the most: dust of others does not count. Of a direct deposit,
+# the address by which its burn or send was matched.
 _PAYERS = text("""
     SELECT t.id, coalesce(
         (
@@ -204,6 +207,6 @@ _PAYERS = text("""
 
 
 def payers_of(conn: Connection, transfers: Collection[str]) -> dict[str, Address]:
-    """The EVM address that paid each deposit; before it is paid, the one that is to pay."""
+    """The EVM address that paid each deposit; before the payment, the agreed payer."""
     rows = conn.execute(_PAYERS, {"transfers": list(transfers)})
     return {row.id: Address(row.payer) for row in rows}
