@@ -1,4 +1,4 @@
-"""Whether an attestation is one: the checks that the destination's contract would make.
+"""Verifies attestations as the destination's contract does.
 
 Circle's Attestable.sol and its Stellar counterpart: as many signatures as the threshold says, over
 keccak256 of the message, low-s, signers strictly ascending and all of them enabled.
@@ -18,7 +18,7 @@ from indexer.errors import Undecodable
 from warehouse_schema.identifiers import EvmAddress
 
 MAX_SIGNATURES = 16
-"""No threshold comes near it; recovering takes time, so that more are not looked at."""
+"""Far above any threshold; recovering costs time, so longer attestations are rejected unread."""
 
 _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 """Half the order of secp256k1: OpenZeppelin's ECDSA and Soroban's host refuse an s above it."""
@@ -26,17 +26,18 @@ _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 @dataclass(frozen=True, slots=True)
 class SignatureCheck:
-    """Who signed a message, and why that does not do; None when it does."""
+    """Signers of a message, and why they do not suffice."""
 
     attesters: tuple[EvmAddress, ...]
     """Empty when they could not be recovered."""
     refusal: str | None
+    """None if they suffice."""
 
 
 def check_signatures(
     message: bytes, attestation: bytes, trusted: Collection[EvmAddress], threshold: int
 ) -> SignatureCheck:
-    """Recover the attesters of a message and hold them against those we trust."""
+    """Recover the attesters of a message and check them against the trusted ones."""
     if len(attestation) > MAX_SIGNATURES * SIGNATURE_SIZE:
         return SignatureCheck(
             (), f"an attestation of {len(attestation)} bytes is longer than any can be"
@@ -45,17 +46,17 @@ def check_signatures(
         attesters = recover_attesters(message, attestation)
     except ValueError as error:
         return SignatureCheck((), str(error))
-    return SignatureCheck(
-        tuple(attesters), _why_refused(attesters, _s_values(attestation), trusted, threshold)
-    )
+    return SignatureCheck(tuple(attesters), _refusal(attesters, attestation, trusted, threshold))
 
 
-def _why_refused(
+def _refusal(
     attesters: Sequence[EvmAddress],
-    s_values: Sequence[int],
+    attestation: bytes,
     trusted: Collection[EvmAddress],
     threshold: int,
 ) -> str | None:
+    starts = range(0, len(attestation), SIGNATURE_SIZE)
+    s_values = [int.from_bytes(attestation[start + 32 : start + 64], "big") for start in starts]
     if not trusted:
         return "the network file names no attesters, so none is trusted"
     if len(attesters) != threshold:
@@ -70,15 +71,8 @@ def _why_refused(
     return None
 
 
-def _s_values(attestation: bytes) -> list[int]:
-    return [
-        int.from_bytes(attestation[start + 32 : start + 64], "big")
-        for start in range(0, len(attestation), SIGNATURE_SIZE)
-    ]
-
-
 def strip_attestation(message: bytes) -> bytes:
-    """What the source chain emitted for an attested message, be it a burn or not.
+    """The bytes that the source chain emitted for an attested message, burn or not.
 
     Raises `Undecodable` if this is not a V2 message.
     """
@@ -86,5 +80,5 @@ def strip_attestation(message: bytes) -> bytes:
         return source_bytes(message)
     except Undecodable:
         parse_message(message)
-    # Somebody's own message: the attestation service fills in the header alone.
+    # Not a burn: the attestation service fills in the header only.
     return b"".join((message[:12], bytes(32), message[44:144], bytes(4), message[HEADER_SIZE:]))

@@ -56,8 +56,8 @@ def _message_sent(log: EvmLog, chain: EvmChain) -> MessageSent:
             f"the message says source domain {message.source_domain}, the chain is"
             f" {chain.cctp_domain}"
         )
-    # The transmitter puts the caller into `sender`: only the messenger's own messages are burns,
-    # whatever somebody else writes into a body.
+    # The transmitter sets `sender` to its caller: only the messenger's messages are burns, whatever
+    # other messages contain.
     is_burn = chain.cctp_token_messenger is not None and message.sender == evm_as_bytes32(
         chain.cctp_token_messenger
     )

@@ -19,7 +19,7 @@ class DepositForBurn(Event):
     amount: BaseUnits
     """Gross of the fee, 6 decimals."""
     depositor: Address
-    """Who called the messenger: a router when one was used, not always the user."""
+    """Caller of the messenger: a router if one was used, else the user."""
     mint_recipient: Bytes32
     destination_domain: int
     destination_token_messenger: Bytes32
@@ -31,7 +31,7 @@ class DepositForBurn(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageSent(Event):
-    """The message of a burn, or of somebody's own protocol. Emitter: MessageTransmitter."""
+    """The message of a burn, or of another protocol. Emitter: MessageTransmitter."""
 
     message: bytes
     """Source bytes: nonce, executed threshold, fee and expiration are still zero."""

@@ -46,14 +46,14 @@ class BurnMessage:
     amount: BaseUnits
     """Gross of the fee."""
     message_sender: Bytes32
-    """Who called the source messenger: a router when one was used. From Stellar the raw key, which
-    does not tell an account from a contract."""
+    """Caller of the source messenger: a router if one was used. From Stellar the raw key, for
+    accounts and contracts alike."""
     max_fee: BaseUnits
     fee_executed: BaseUnits
     """Zero in source bytes."""
     expiration_block: int
-    """Block or ledger of the destination from which on the message is refused; 0 is never, and
-    what source bytes hold."""
+    """First block or ledger of the destination that rejects the message; 0 (as in source bytes):
+    never."""
     hook_data: bytes
 
 
@@ -64,13 +64,13 @@ class CctpMessage:
     source_domain: int
     destination_domain: int
     nonce: Bytes32
-    """Zero in source bytes: the attestation service chooses it."""
+    """Zero in source bytes: the attestation service sets it."""
     sender: Bytes32
     recipient: Bytes32
     destination_caller: Bytes32
-    """Only this address may deliver the message; zero is anyone."""
+    """The only address that may deliver the message; zero: anyone."""
     min_finality_threshold: int
-    """1000 asks for fast, 2000 for standard."""
+    """1000: fast, 2000: standard."""
     finality_threshold_executed: int
     """Zero in source bytes."""
     raw_body: bytes
@@ -124,8 +124,8 @@ def burn_key(
     """A key that a burn and its mint share, computed from either side's logs alone.
 
     keccak256 of both domains (u32), the sending messenger and the body with what the attestation
-    service fills in zeroed. None when the body is not a V2 burn body. Two burns that agree in
-    every byte have the same key; a `transfer_tag` in the hook data tells them apart.
+    service fills in zeroed. None when the body is not a V2 burn body. Burns that agree in
+    every byte share a key; a `transfer_tag` in the hook data makes them differ.
     """
     if not _is_burn_body(body):
         return None
@@ -145,11 +145,11 @@ def source_bytes(message: bytes) -> bytes:
 
 
 def forward_recipient(hook_data: bytes) -> StellarAddress | None:
-    """Whom Stellar's CctpForwarder pays for this hook data: a `G…`, `C…` or `M…` strkey.
+    """The recipient that Stellar's CctpForwarder pays: a `G…`, `C…` or `M…` strkey.
 
-    None when the forwarder would refuse the hook data: too short, another version than 0, or no
-    valid strkey. A muxed contract (`W…`) is none: nothing says that the forwarder pays one. The
-    forwarder refuses the token's and its own address as well; who knows those must check that.
+    None when the forwarder would reject the hook data: too short, another version than 0, or no
+    valid strkey. A muxed contract (`W…`) is none: no source says that the forwarder pays one. The
+    forwarder also rejects the token's and its own address; callers that know them check that.
     Layout: CctpForwarder's message.rs.
     """
     split = _split_forward_hook(hook_data)
@@ -163,7 +163,7 @@ def transfer_tag(hook_data: bytes) -> bytes | None:
     """The 16-byte id that our burns carry; None when there are not exactly 16 bytes for it.
 
     Towards Stellar it follows the recipient's strkey, where the forwarder ignores it; towards an
-    EVM chain it is the whole hook data. A label, not a proof: anybody can write one.
+    EVM chain it is the whole hook data. A label, not a proof: anyone can copy it.
     """
     split = _split_forward_hook(hook_data)
     tag = hook_data if split is None else split[1]
@@ -171,17 +171,16 @@ def transfer_tag(hook_data: bytes) -> bytes | None:
 
 
 def attestation_digest(message: bytes) -> bytes:
-    """What attesters sign: keccak256 of the attested message."""
+    """The signed digest: keccak256 of the attested message."""
     return keccak(message)
 
 
 def recover_attesters(message: bytes, attestation: bytes) -> list[EvmAddress]:
-    """Who signed an attested message, in the order of the signatures.
+    """Signers of an attested message, in the order of the signatures.
 
     An attestation is one 65-byte secp256k1 signature (r, s, v of 27 or 28) after another. The
-    contracts want the signers strictly ascending and enough of them enabled: the caller checks
-    that. Raises `ValueError` when the attestation is empty, not of whole signatures, or holds one
-    that cannot be.
+    contracts require strictly ascending, enabled signers: the caller checks that. Raises
+    `ValueError` for an empty attestation, a partial signature or an invalid one.
     """
     if not attestation or len(attestation) % SIGNATURE_SIZE:
         raise ValueError(f"an attestation of {len(attestation)} bytes is not of whole signatures")
@@ -208,7 +207,7 @@ def _is_burn_body(body: bytes) -> bool:
 
 
 def _split_forward_hook(hook_data: bytes) -> tuple[bytes, bytes] | None:
-    """Strkey and what follows it. The first 24 bytes name a relayer; the contract skips them."""
+    """Strkey and the bytes after it. The first 24 bytes name a relayer; the contract skips them."""
     if len(hook_data) < 32 or _number(hook_data, 24, 4) != _FORWARD_HOOK_VERSION:
         return None
     end = 32 + _number(hook_data, 28, 4)

@@ -14,7 +14,7 @@ def _refunded(log: EvmLog, chain: EvmChain) -> DepositRefunded | None:
     _, deposit, token_topic = abi.topics(log, 3)
     abi.expect_words(log, 2)
     token = EvmAddress(abi.topic_address(token_topic))
-    # Another token may say of its balances what it likes; the native coin is the zero address.
+    # Other tokens can report any balance; the native coin is the zero address.
     if token not in chain.tokens:
         return None
     return DepositRefunded(

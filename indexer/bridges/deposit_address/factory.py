@@ -1,10 +1,10 @@
-"""Deposit addresses: paid to one of them, money can go to its owner on Stellar, or back.
+"""Deposit addresses: from them money can go to its owner on Stellar or back, nowhere else.
 
-The address is computed here from public data alone, with no node asked; the contracts that keep the
-promise are in `contracts/`, and docs/deposit-addresses.md says why they are as they are. The calls
-that move a deposit on are encoded here too, because the terms that they carry are the address.
+Addresses are computed from public data, without a node. The calls that move a deposit are encoded
+here too, because they contain the terms that the address is the hash of. Contracts: `contracts/`;
+their design: docs/deposit-addresses.md.
 
-Amounts are base units of the token on the EVM chain (6 decimals), also what must arrive.
+Amounts, also minima, are base units of the token on the EVM chain (6 decimals).
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from indexer.addresses import account_as_bytes32, contract_as_bytes32, stellar_account
-from indexer.config.networks import EvmChain, Network, StellarChain
+from indexer.config.networks import EvmChain, Network
 from indexer.config.routes import BRIDGE_STEP
 from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import (
@@ -36,63 +36,63 @@ DETERMINISTIC_DEPLOYER = EvmAddress("0x4e59b44847b379578588920ca78fbf26c0b4956c"
 deterministic-deployment-proxy): 32 bytes of salt and creation code in, a contract by CREATE2."""
 
 FACTORY = EvmAddress("0x1c0dece7d4d8d0eccd71e0035848f48b077cb106")
-"""Where that deployer puts `DepositFactory` with a salt of zeros: the same on every chain. Other
-code would be at another address, so the address says what the factory does."""
+"""Address of `DepositFactory` by that deployer with a salt of zeros, on every chain. Other code
+would have another address."""
 
 FORWARDER_CODE_HASH = Bytes32("0x874ee8de1c236fd36bb33b892a01e220b84012d19165a82ec963aba3397ef776")
 """keccak256 of the creation code of `DepositForwarder`."""
 
 RELEASE_AFTER = 86_400
-"""Seconds after a deposit's `expires_at` from which on anybody may have it refunded."""
+"""Seconds after a deposit's `expires_at` after which anyone may refund it."""
 
 _TERMS = "(uint256,address,uint256,uint256,bytes16,address,address,uint64)"
 _ROUTES = {"cctp": "(address,uint32,bytes32,bytes)", "oft": "(address,uint32,bytes32)"}
 _SEND_PARAM = "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)"
-_NOBODY = EvmAddress("0x" + "00" * 20)
+_ZERO_ADDRESS = EvmAddress("0x" + "00" * 20)
 
 
 @dataclass(frozen=True, slots=True)
 class Deposit:
-    """What was promised about a deposit; every member is part of its address.
+    """The terms of a deposit; every member is part of its address.
 
-    Raises `ValueError` for what could not be kept: nothing to move, more to arrive than is paid,
-    nobody to refund, an owner who is no Stellar account.
+    Raises `ValueError` for impossible terms: no amount, a minimum above the amount, no refund
+    address, an owner that is no Stellar account.
     """
 
     chain: ChainId
-    """Where it is to be paid."""
+    """Chain of the payment."""
     bridge: Bridge
-    """What carries it: CCTP for USDC, the OFT for USDT0."""
+    """CCTP for USDC, the OFT for USDT0."""
     owner: StellarAddress
-    """The `G…` account that it goes to."""
+    """The `G…` account that receives it."""
     transfer_id: UUID
     amount: BaseUnits
-    """What is to be paid, no less and no more."""
+    """Exact amount to be paid."""
     min_received: BaseUnits
-    """The least of it that arrives; the rest is the most that fees may take."""
+    """Minimum that arrives; the rest is the maximum of the fees."""
     refund_to: EvmAddress
     operator: EvmAddress
-    """Whose account moves it on, and alone may until it is released. It cannot take it."""
+    """The account that moves it on, the only one until the release. It cannot take it."""
     expires_at: UnixSeconds
 
     def __post_init__(self) -> None:
         stellar_account(self.owner)
         if not 0 < self.min_received <= self.amount:
             raise ValueError(f"{self.min_received} of {self.amount} cannot be what arrives")
-        if _NOBODY in (self.refund_to, self.operator):
+        if _ZERO_ADDRESS in (self.refund_to, self.operator):
             raise ValueError("a deposit needs somebody to refund and somebody to move it on")
         if not 0 < self.expires_at < 2**63:
             raise ValueError(f"{self.expires_at} is no time to expire at")
 
     @property
     def released_at(self) -> UnixSeconds:
-        """From when on anybody may have it refunded."""
+        """Time after which anyone may refund it."""
         return UnixSeconds(self.expires_at + RELEASE_AFTER)
 
 
 @dataclass(frozen=True, slots=True)
 class FactoryCall:
-    """A transaction to be sent by the operator (a refund, once released, by anybody), or a view."""
+    """A transaction for the operator (a refund, after the release, for anyone), or a view call."""
 
     to: EvmAddress
     data: bytes
@@ -110,7 +110,7 @@ def deposit_of_transfer(
     operator: str,
     expires_at: datetime,
 ) -> Deposit:
-    """The deposit of a transfer: who names its address and who empties it both make it here.
+    """The deposit of a transfer, for issuing its address and for emptying it.
 
     `transfer` is 32 hex digits, `amount_out` base units on Stellar. Raises `ValueError`.
     """
@@ -130,7 +130,7 @@ def deposit_of_transfer(
 
 
 def deposit_address(network: Network, deposit: Deposit) -> EvmAddress:
-    """Where to pay a deposit: the CREATE2 address of its forwarder.
+    """A deposit's address: the CREATE2 address of its forwarder.
 
     Raises `ConfigurationError` when its chain has no factory of this build, or not its bridge.
     """
@@ -143,7 +143,7 @@ def deposit_address(network: Network, deposit: Deposit) -> EvmAddress:
 
 
 def create2_address(deployer: EvmAddress, salt: bytes, code_hash: bytes) -> EvmAddress:
-    """Where `deployer` puts creation code of that hash (EIP-1014)."""
+    """CREATE2 address of creation code with that hash (EIP-1014)."""
     preimage = b"\xff" + bytes.fromhex(deployer[2:]) + salt + code_hash
     return EvmAddress("0x" + keccak(preimage)[12:].hex())
 
@@ -151,7 +151,7 @@ def create2_address(deployer: EvmAddress, salt: bytes, code_hash: bytes) -> EvmA
 def burn_call(
     network: Network, deposit: Deposit, *, max_fee: BaseUnits, min_finality: int
 ) -> FactoryCall:
-    """Burns a deposit through CCTP; reverts while less than its amount is there.
+    """Burns a deposit through CCTP; reverts while the balance is below its amount.
 
     Raises `ValueError` for a fee above the terms, or a deposit that CCTP does not carry.
     """
@@ -170,7 +170,7 @@ def burn_call(
 
 
 def send_call(network: Network, deposit: Deposit) -> FactoryCall:
-    """Sends a deposit through the OFT; its value pays the message, what is too much comes back.
+    """Sends a deposit through the OFT; the call's value pays the message, an excess is refunded.
 
     Raises `ValueError` for a deposit that the OFT does not carry.
     """
@@ -185,7 +185,7 @@ def send_call(network: Network, deposit: Deposit) -> FactoryCall:
 
 
 def message_fee_call(network: Network, deposit: Deposit) -> FactoryCall:
-    """The view of the OFT that says first how much wei the message of `send_call` costs now."""
+    """View call of the OFT; its first word is the message fee of `send_call` in wei."""
     _require_bridge(deposit, "oft")
     oft, eid, recipient = _route(network, deposit)
     param = (eid, recipient, deposit.amount, deposit.min_received, b"", b"", b"")
@@ -194,7 +194,7 @@ def message_fee_call(network: Network, deposit: Deposit) -> FactoryCall:
 
 
 def refund_call(network: Network, deposit: Deposit, token: EvmAddress) -> FactoryCall:
-    """Returns all that a deposit address has of a token, its own or a stranger."""
+    """Refunds the whole balance of a token, its own or any other."""
     return _call(
         network,
         deposit,
@@ -206,7 +206,7 @@ def refund_call(network: Network, deposit: Deposit, token: EvmAddress) -> Factor
 
 
 def refund_native_call(network: Network, deposit: Deposit) -> FactoryCall:
-    """Returns all that a deposit address has of the chain's native coin."""
+    """Refunds the whole balance of the chain's native coin."""
     return _call(
         network,
         deposit,
@@ -217,7 +217,7 @@ def refund_native_call(network: Network, deposit: Deposit) -> FactoryCall:
 
 
 def route_hash(network: Network, deposit: Deposit) -> Bytes32:
-    """The half of the terms that says how a deposit crosses, as the factory's calls want it."""
+    """Hash of the bridge part of the terms, as the factory's calls contain it."""
     return bytes32(_route_hash(network, deposit))
 
 
@@ -251,26 +251,20 @@ def _route_hash(network: Network, deposit: Deposit) -> bytes:
 
 def _route(network: Network, deposit: Deposit) -> tuple[Any, ...]:
     chain = _chain(network, deposit)
+    stellar = network.stellar
     match deposit.bridge:
         case "cctp":
-            return _cctp_route(chain, network.stellar, deposit.owner)
+            if chain.cctp_token_messenger is None or stellar.cctp_forwarder is None:
+                raise ConfigurationError(f"CCTP does not lead from {chain.id} to {stellar.id}")
+            # The forwarder mints to itself and reads the owner's strkey from the hook.
+            forwarder = _raw(contract_as_bytes32(stellar.cctp_forwarder))
+            recipient = deposit.owner.encode()
+            return (chain.cctp_token_messenger, stellar.cctp_domain, forwarder, recipient)
         case "oft":
-            return _oft_route(chain, network.stellar, deposit.owner)
-
-
-def _cctp_route(chain: EvmChain, stellar: StellarChain, owner: StellarAddress) -> tuple[Any, ...]:
-    """The remote contract mints to itself and reads the owner's strkey out of the hook."""
-    if chain.cctp_token_messenger is None or stellar.cctp_forwarder is None:
-        raise ConfigurationError(f"CCTP does not lead from {chain.id} to {stellar.id}")
-    forwarder = _raw(contract_as_bytes32(stellar.cctp_forwarder))
-    return (chain.cctp_token_messenger, stellar.cctp_domain, forwarder, owner.encode())
-
-
-def _oft_route(chain: EvmChain, stellar: StellarChain, owner: StellarAddress) -> tuple[Any, ...]:
-    """The remote OFT pays the key inside the owner's strkey."""
-    if chain.oft is None or stellar.oft is None:
-        raise ConfigurationError(f"the OFT does not lead from {chain.id} to {stellar.id}")
-    return (chain.oft, stellar.lz_eid, _raw(account_as_bytes32(owner)))
+            if chain.oft is None or stellar.oft is None:
+                raise ConfigurationError(f"the OFT does not lead from {chain.id} to {stellar.id}")
+            # The remote OFT pays the key in the owner's strkey.
+            return (chain.oft, stellar.lz_eid, _raw(account_as_bytes32(deposit.owner)))
 
 
 def _chain(network: Network, deposit: Deposit) -> EvmChain:

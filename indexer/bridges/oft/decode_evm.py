@@ -48,7 +48,7 @@ def _oft_received(log: EvmLog, _chain: EvmChain) -> OftReceived:
 def _packet_sent(log: EvmLog, chain: EvmChain) -> PacketSent | None:
     abi.topics(log, 1)
     raw = abi.dynamic_bytes(log, 0)
-    # Asked of the bytes, before they are parsed: another application's packet may be malformed.
+    # Read from the bytes before parsing: another application's packet may be malformed.
     if sender_of(raw) != evm_as_bytes32(abi.required(chain.oft, "oft")):
         return None
     packet = parse_packet(raw)
@@ -114,7 +114,7 @@ def _lz_receive_alert(log: EvmLog, chain: EvmChain) -> LzReceiveAlert | None:
     src_eid, sender, nonce = _origin(log)
     return LzReceiveAlert(
         seen=log.seen,
-        # As the alert says it: anyone can emit one, so it may even not be its origin's.
+        # As emitted: anyone can emit an alert, so the guid may not match the origin.
         guid=abi.word_bytes32(log, 3),
         src_eid=src_eid,
         sender=sender,

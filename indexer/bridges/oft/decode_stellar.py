@@ -37,7 +37,7 @@ from warehouse_schema.identifiers import Address, Bytes32, StellarAddress
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where a packet comes from: LayerZero's `Origin` struct."""
+    """LayerZero's `Origin` struct."""
 
     src_eid: int
     sender: Bytes32
@@ -74,7 +74,7 @@ def packet_sent(event: StellarEvent, chain: StellarChain) -> PacketSent | None:
     Topics.of(event, 1)
     data = ScMap.of(event)
     raw = data.read("encoded_packet", blob)
-    # Asked of the bytes, before they are parsed: another application's packet may be malformed.
+    # Read from the bytes before parsing: another application's packet may be malformed.
     if chain.oft is None or sender_of(raw) != contract_as_bytes32(chain.oft):
         return None
     packet = parse_packet(raw)

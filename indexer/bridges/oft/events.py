@@ -77,7 +77,7 @@ class PacketDelivered(Event):
 
 @dataclass(frozen=True, slots=True)
 class LzReceiveAlert(Event):
-    """Somebody says that executing a message failed. A hint only: anyone can emit it."""
+    """Claim that the execution of a message failed. A hint only: anyone can emit it."""
 
     guid: Bytes32
     src_eid: int

@@ -16,7 +16,7 @@ PACKET_HEADER_SIZE = 81
 PACKET_MESSAGE_START = 113
 """After the header and the guid."""
 OFT_MESSAGE_SIZE = 40
-"""Of a plain transfer; a composed one goes on with who composed and what."""
+"""Of a plain transfer; a composed one appends composer and message."""
 
 _SENDER = slice(13, 45)
 
@@ -42,7 +42,7 @@ class LzPacket:
 
 @dataclass(frozen=True, slots=True)
 class OftMessage:
-    """What one OFT tells the other."""
+    """The message between two OFTs."""
 
     send_to: Bytes32
     amount_shared: BaseUnits
@@ -69,16 +69,13 @@ def parse_packet(packet: bytes) -> LzPacket:
 
 
 def sender_of(packet: bytes) -> Bytes32 | None:
-    """The sending OApp, as the packet says it; None when the bytes end before that.
-
-    All else of a packet is its sender's own affair: of other applications' nothing more is read.
-    """
+    """The sending OApp in the packet's header; None if the bytes end before it."""
     sender = packet[_SENDER]
     return bytes32(sender) if len(sender) == 32 else None
 
 
 def guid_of(nonce: int, src_eid: int, sender: Bytes32, dst_eid: int, receiver: Bytes32) -> Bytes32:
-    """The message id, which both sides compute alike (LayerZero's GUID.sol).
+    """The message id, computed equally on both sides (LayerZero's GUID.sol).
 
     `PacketVerified` and `PacketDelivered` carry no guid: pass the local endpoint id as `dst_eid`
     and the receiving OFT as `receiver`.

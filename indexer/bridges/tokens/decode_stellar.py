@@ -1,8 +1,8 @@
-"""Unified asset events of Stellar (CAP-67): what moves in every asset, classic or not.
+"""Unified asset events of Stellar (CAP-67): movements of every asset, classic or not.
 
 An event's last topic names the asset; its emitter is the contract derived from that asset and the
-network. Any contract can emit the same topics, so the name counts for nothing until the emitter is
-compared with the derivation. Before protocol 23 `mint`, `clawback` and `set_authorized` also
+network. Any contract can emit the same topics, so the name only counts if the emitter equals the
+derivation. Before protocol 23 `mint`, `clawback` and `set_authorized` also
 carried the administrator as topic 1; both forms are read.
 """
 
@@ -54,7 +54,7 @@ _KINDS: dict[str, AssetMovementKind] = {
 
 @dataclass(frozen=True, slots=True)
 class ForgedAssetEvent:
-    """An event that names an asset and was emitted by another contract than the asset's."""
+    """An event that names an asset, emitted by another contract than the asset's."""
 
     seen: Provenance
     contract: StellarAddress
@@ -64,7 +64,7 @@ class ForgedAssetEvent:
 def classify_asset_event(
     event: StellarEvent, passphrase: str
 ) -> AssetMovement | AssetAuthorization | ForgedAssetEvent | None:
-    """What an event of any contract is, as an asset event of that network.
+    """Classify an event of any contract as an asset event of that network.
 
     None: not an asset event. A `fee` carries no asset name, so one that another contract than the
     native asset's emits is only that contract's own event.
@@ -132,7 +132,7 @@ def _movement(
 def _parties(
     kind: AssetMovementKind, topics: Topics
 ) -> tuple[StellarAddress | None, StellarAddress | None]:
-    """Sender and recipient. An administrator, in the old form, stands before the holder."""
+    """Sender and recipient. In the old form the administrator precedes the holder."""
     if kind == "transfer":
         return topics.read(1, address), topics.read(2, address)
     if kind == "fee":

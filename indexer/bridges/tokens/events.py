@@ -11,7 +11,7 @@ AssetMovementKind: TypeAlias = Literal["transfer", "mint", "burn", "clawback", "
 
 @dataclass(frozen=True, slots=True)
 class Erc20Transfer(Event):
-    """`Transfer(address,address,uint256)` of a token we know, to an address we watch."""
+    """`Transfer(address,address,uint256)` of an indexed token to a watched address."""
 
     token: EvmAddress
     sender: EvmAddress
@@ -21,10 +21,10 @@ class Erc20Transfer(Event):
 
 @dataclass(frozen=True, slots=True)
 class DepositRefunded(Event):
-    """`Refunded` of our deposit factory: a deposit address gave back all it had of a known token.
+    """`Refunded` of our deposit factory: a deposit address returned its balance of a known token.
 
-    Anybody can make up the terms of an address, and its refund is one of these too: it is a
-    transfer's only if `deposit` is the address of its deposit.
+    Anyone can invent terms and refund their address: the event is a transfer's only if `deposit` is
+    the address of its deposit.
     """
 
     deposit: EvmAddress
