@@ -267,7 +267,7 @@ def test_the_command_refuses_in_one_sentence(stranger: URL) -> None:
 def test_a_url_that_is_none_is_told_by_its_argument(url: str) -> None:
     done = run("--url", url)
     assert done.returncode == 2
-    assert "error: argument --url" in done.stderr
+    assert "Error: --url" in done.stderr
     assert "postgresql://" in done.stderr
     assert "Traceback" not in done.stderr
     assert "secret" not in done.stderr
