@@ -1,4 +1,4 @@
-"""The app, built from what it is given: it reads neither the environment nor a clock of its own."""
+"""Builds the app from its dependencies: reads neither the environment nor a clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,14 +35,14 @@ from api.webhooks.views import webhooks
 
 
 class App(Flask):
-    """Flask, without what this service has no use for."""
+    """Flask without coroutine support, and with a log of errors that quotes no client."""
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """Nothing here is a coroutine; Flask asks that of every function at every request."""
+        """Views are no coroutines; Flask checks that for every function at every request."""
         return func
 
     def log_exception(self, exc_info: Any) -> None:
-        """What nobody foresaw: its kind and where, never its words, which may quote a client."""
+        """Unexpected errors: type and traceback, never the message, which may quote a client."""
         log_failure(exc_info[1])
 
 
@@ -52,8 +52,8 @@ def create_app(deps: Deps) -> Flask:
     app.json = OrjsonProvider(app)
     # A double slash is an unknown path, not a redirect with a page of HTML.
     app.url_map.merge_slashes = False
-    # Flask cuts a body of no announced length here without a word: one byte past the limit shows
-    # that it was too large.
+    # Flask silently truncates a body without a Content-Length: one byte past the limit shows that
+    # it was too large.
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     register_deps(app, deps)
     init_authenticator(app, deps)
@@ -64,7 +64,7 @@ def create_app(deps: Deps) -> Flask:
     register_request_metrics(app, deps.metrics)
     register_browser_headers(app, deps.web)
     register_rate_limits(app, deps.limiter)
-    app.before_request(_refuse_bad_body)
+    app.before_request(_validate_body)
     app.before_request(validate_query)
     register_error_handlers(app)
     register_body_errors(app)
@@ -78,8 +78,8 @@ def create_app(deps: Deps) -> Flask:
     return app
 
 
-def _refuse_bad_body() -> None:
-    """Refuse on every path, also where no view would read the body."""
+def _validate_body() -> None:
+    """Check size and completeness on every path, also where no view reads the body."""
     length = request.content_length
     if length is not None and length > MAX_BODY_BYTES:
         raise RequestEntityTooLarge
@@ -87,5 +87,5 @@ def _refuse_bad_body() -> None:
     if found > MAX_BODY_BYTES:
         raise RequestEntityTooLarge
     if length is not None and found < length:
-        # A part of what somebody meant may mean something else.
+        # A truncated body may mean something else.
         raise BadRequest("the body ends before its Content-Length", code="BAD_BODY")

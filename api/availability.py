@@ -1,7 +1,7 @@
-"""Is a chain's ingestion well enough to promise anything about it? `indexer.facts.health` decides.
+"""Whether chains and the relay are healthy enough to promise a transfer.
 
-Anyone may read the answer, so it is one of a few words. What stands behind it, which may name nodes
-and their errors, is for operators: `isthmus status`, Dagster's checks, `facts.alarms`.
+These answers are public, so they do not say why. The reasons, which may name nodes and their
+errors, are for operators: `python -m indexer status`, `python -m relay status`, Dagster's checks.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,7 +21,7 @@ from warehouse_schema.identifiers import ChainId, is_evm
 def require_healthy_chains(
     network: Network, statuses: Sequence[ChainStatus], chains: Collection[str], what: str
 ) -> None:
-    """Raises `ChainUnavailable` if one of the chains is unwell: `what` cannot be done now."""
+    """Raises `ChainUnavailable` if ingestion of one of the chains is not healthy."""
     for status in statuses:
         reason = assess(network.chain(status.chain), status).reason
         if status.chain in chains and reason is not None:
@@ -31,7 +31,7 @@ def require_healthy_chains(
 def health_problems(
     conn: Connection, network: Network, statuses: Sequence[ChainStatus]
 ) -> list[str]:
-    """Why not to rely on what is shown: chains that are unwell, and a reconciliation long ago."""
+    """Chains that are not healthy, and an overdue reconciliation."""
     reasons = {each.chain: assess(network.chain(each.chain), each).reason for each in statuses}
     found = [f"{chain} {REASON_TEXTS[reason]}" for chain, reason in reasons.items() if reason]
     if is_overdue(conn):
@@ -40,9 +40,9 @@ def health_problems(
 
 
 def followed_chains(network: Network, statuses: Sequence[ChainStatus]) -> list[ChainStatus]:
-    """Chains that this deployment must keep up with: those it has ever ingested from, and Stellar.
+    """Chains that this deployment must keep up with: those with a cursor, and Stellar.
 
-    The cursors say so, so that the public process needs to know no node. To give up a chain for
+    Read from the cursors: the public process has no node settings. To stop following a chain for
     good, an operator deletes its cursor.
     """
     return [
@@ -53,19 +53,19 @@ def followed_chains(network: Network, statuses: Sequence[ChainStatus]) -> list[C
 
 
 def relayed_chains(conn: Connection) -> frozenset[ChainId]:
-    """Chains on which an account of the relay can send what transfers need."""
+    """Chains on which a relay account can send what transfers need."""
     return frozenset(
         each.chain for each in account_statuses(conn) if each.duty == "deliver" and each.is_healthy
     )
 
 
 def relay_sends_at_source(chain: ChainId) -> bool:
-    """Whether the relay sends at a transfer's beginning: what owners sign on Stellar."""
+    """Whether the relay submits the first transaction: those that owners sign on Stellar."""
     return not is_evm(chain)
 
 
 def relay_sends_at_dest(mechanism: Mechanism) -> bool:
-    """Whether the relay sends at a transfer's end: LayerZero's executor delivers the OFT's."""
+    """Whether the relay sends the last transaction: LayerZero's executor delivers the OFT's."""
     return mechanism == "cctp"
 
 
@@ -77,18 +77,15 @@ def require_relay(
     funding_mode: FundingMode | None,
     what: str,
 ) -> None:
-    """Raises `ChainUnavailable` if the relay cannot do its part: `what` cannot be done now."""
+    """Raises `ChainUnavailable` if the relay cannot send one of the transfer's transactions."""
+    available = relayed_chains(conn)
     needed: list[ChainId] = []
     if relay_sends_at_source(source) or funding_mode == "deposit_address":
         needed.append(source)
     if relay_sends_at_dest(mechanism):
         needed.append(dest)
-    _refuse(needed, relayed_chains(conn), what)
-
-
-def _refuse(needed: Collection[ChainId], well: Collection[ChainId], what: str) -> None:
     for chain in needed:
-        if chain not in well:
+        if chain not in available:
             raise ChainUnavailable(
                 f"{chain} is enabled, but its relayer is not available right now: {what}"
             )

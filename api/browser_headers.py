@@ -1,8 +1,8 @@
-"""What every answer says to browsers: which pages may read it, and what may be made of it.
+"""Headers for browsers on every answer: CORS, Content-Security-Policy, HSTS.
 
-Anyone may read by default, and no answer depends on cookies: a page of any origin learns no more
-than anyone could ask for. An operator may name origins; then only their pages may read answers or
-open the stream.
+By default pages of any origin may read answers: none depends on cookies, so a page learns no more
+than any program. An operator may name origins; then only their pages may read answers or open the
+stream.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,7 @@ from flask_cors.core import get_cors_options, set_cors_headers
 ANY_ORIGIN = "*"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REQUEST_HEADERS = (
-    "Authorization",
-    "Content-Type",
-    "Idempotency-Key",
-    "If-None-Match",
-    "X-Request-Id",
+    *("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "X-Request-Id"),
 )
 """Headers that a page may send."""
 EXPOSED_HEADERS = (
@@ -28,21 +24,10 @@ EXPOSED_HEADERS = (
 )
 """Headers that a page may read."""
 PREFLIGHT_SECONDS = 86_400
-_TO_ANYONE = (
-    ("Access-Control-Allow-Origin", ANY_ORIGIN),
-    ("Access-Control-Expose-Headers", ", ".join(sorted(EXPOSED_HEADERS))),
-)
 WALLET_PATHS = frozenset({"/auth", "/.well-known/stellar.toml"})
-"""Which wallets of any origin read: SEP-1 and SEP-10 want that."""
+"""Readable by wallets of any origin, as SEP-1 and SEP-10 require."""
 
-_POLICY = "Content-Security-Policy"
-_EVERY_ANSWER = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("X-Frame-Options", "DENY"),
-)
-_NO_PAGE = ((_POLICY, "default-src 'none'; frame-ancestors 'none'"),)
-"""For what has no policy of its own: if it is shown as a page all the same, it can do nothing."""
+_CSP = "Content-Security-Policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,41 +37,51 @@ class BrowserPolicy:
     origins: frozenset[str] = frozenset({ANY_ORIGIN})
     """Such as `https://app.example.com`, in lower case."""
     hsts_seconds: int = 0
-    """How long browsers are to insist on https; 0: they are not told."""
+    """0: no Strict-Transport-Security header."""
 
     def allows(self, origin: str | None) -> bool:
-        """Whether a page of that origin may use the API; what is no page sends none."""
+        """Whether a page of that origin may use the API; programs other than browsers send none."""
         return origin is None or ANY_ORIGIN in self.origins or origin.lower() in self.origins
 
 
-def register_browser_headers(app: Flask, web: BrowserPolicy) -> None:
-    """Put what `web` says on every answer, errors among them."""
-    hsts = (("Strict-Transport-Security", f"max-age={web.hsts_seconds}; includeSubDomains"),)
-    for_pages = (*_EVERY_ANSWER, *(hsts if web.hsts_seconds else ()))
-    for_data = (*for_pages, *_NO_PAGE)
-    everyone, chosen = _cors(app, {ANY_ORIGIN}), _cors(app, web.origins)
+def register_browser_headers(app: Flask, policy: BrowserPolicy) -> None:
+    """Add the policy's headers to every answer, errors among them."""
+    for_pages = [
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+        ("X-Frame-Options", "DENY"),
+    ]
+    if policy.hsts_seconds:
+        hsts = f"max-age={policy.hsts_seconds}; includeSubDomains"
+        for_pages.append(("Strict-Transport-Security", hsts))
+    # An answer without a policy of its own that is shown as a page can do nothing.
+    for_data = [*for_pages, (_CSP, "default-src 'none'; frame-ancestors 'none'")]
+    for_any_origin = [
+        *for_data,
+        ("Access-Control-Allow-Origin", ANY_ORIGIN),
+        ("Access-Control-Expose-Headers", ", ".join(sorted(EXPOSED_HEADERS))),
+    ]
+    wallet_rules, rules = _cors_rules(app, {ANY_ORIGIN}), _cors_rules(app, policy.origins)
 
-    to_anyone = (*for_data, *_TO_ANYONE)
-
-    def finish(response: Response) -> Response:
+    def add_headers(response: Response) -> Response:
         headers = response.headers
-        rules = everyone if request.path in WALLET_PATHS else chosen
-        is_page = _POLICY in headers
-        if rules.allow_all_origins and request.method != "OPTIONS" and not is_page:
-            # What flask-cors would say too, at a tenth of the time.
-            headers.extend(to_anyone)
+        cors = wallet_rules if request.path in WALLET_PATHS else rules
+        is_page = _CSP in headers
+        if cors.allow_all_origins and request.method != "OPTIONS" and not is_page:
+            # As flask-cors would do it, in a tenth of the time.
+            headers.extend(for_any_origin)
             return response
         headers.extend(for_pages if is_page else for_data)
-        if not rules.allow_all_origins:
-            # Also where no origin was named: a cache may hand the answer to a page.
+        if not cors.allow_all_origins:
+            # Also on a request without an origin: a cache may give the answer to a page.
             response.vary.add("Origin")
-        return set_cors_headers(response, rules)
+        return set_cors_headers(response, cors)
 
-    app.after_request(finish)
+    app.after_request(add_headers)
 
 
-def _cors(app: Flask, origins: Iterable[str]) -> Any:
-    """flask-cors decides where there is something to decide: preflights, and chosen origins."""
+def _cors_rules(app: Flask, origins: Iterable[str]) -> Any:
+    """flask-cors answers preflights, and decides between named origins."""
     return get_cors_options(
         app,
         {

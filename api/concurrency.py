@@ -1,4 +1,4 @@
-"""Sources that answer while somebody waits, and how many threads of a process may wait for one."""
+"""Limits on the threads of a process that wait for one external source at a time."""
 
 import logging
 import threading
@@ -11,27 +11,27 @@ from indexer.errors import ConfigurationError, PermanentChainError, RetryableCha
 logger = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 4
-"""Of a process's eight threads: a source that hangs must not stop what needs none."""
+"""Of a process's eight threads: a source that hangs must not stop requests that need none."""
 MAX_PER_CHAIN = 3
-"""As `MOST_AT_ONCE`, of each EVM chain: with one that hangs, the others are still read."""
+"""As `MAX_CONCURRENT`, for each EVM chain: one that hangs must not stop the others."""
 WAIT_SECONDS = 1.0
-"""For one of those places."""
+"""For a free slot."""
 
 
 class ConcurrencyLimit:
-    """Places for the threads that wait for one source. Threads share it."""
+    """Slots for threads that wait for one source. Threads share it."""
 
-    def __init__(self, most: int = MAX_CONCURRENT) -> None:
-        self._places = threading.BoundedSemaphore(most)
+    def __init__(self, limit: int = MAX_CONCURRENT) -> None:
+        self._slots = threading.BoundedSemaphore(limit)
 
     @contextmanager
     def slot(self, *, busy: Unavailable, failed: Unavailable) -> Iterator[None]:
-        """A place for as long as the block runs.
+        """A slot while the block runs.
 
-        Raises `busy` when none comes free in time, and `failed`, with a word in the log, for what a
-        chain or service raises in the block.
+        Raises `busy` without a free slot, and `failed` for an error of a chain or service in the
+        block, which is logged.
         """
-        if not self._places.acquire(timeout=WAIT_SECONDS):
+        if not self._slots.acquire(timeout=WAIT_SECONDS):
             raise busy
         try:
             yield
@@ -39,16 +39,16 @@ class ConcurrencyLimit:
             logger.error("%s: %s", failed, error)
             raise failed from error
         finally:
-            self._places.release()
+            self._slots.release()
 
 
 class ConcurrencyLimits:
     """A `ConcurrencyLimit` for each of several sources. Threads share it."""
 
-    def __init__(self, most: int = MAX_PER_CHAIN) -> None:
-        self._most = most
+    def __init__(self, limit: int = MAX_PER_CHAIN) -> None:
+        self._limit = limit
         self._sources: dict[str, ConcurrencyLimit] = {}
 
     def of(self, source: str) -> ConcurrencyLimit:
-        """The places of one source."""
-        return self._sources.setdefault(source, ConcurrencyLimit(self._most))
+        """The limit of one source."""
+        return self._sources.setdefault(source, ConcurrencyLimit(self._limit))

@@ -1,30 +1,9 @@
-"""What the API says when it cannot do what was asked: one shape, `{"message": …, "code": …}`.
+"""The API's errors: status, code and a sentence, sent as `{"message": …, "code": …}`.
 
-ApiError                     status, code and a sentence
-├── BadRequest          400  a parameter or body is malformed; the message names it
-├── Unauthorized        401  no token, or one that is not valid
-├── Forbidden           403  the token's owner may not do this
-│   ├── NotTheOwner          it is another account's
-│   ├── NoStellarWallet      the identity provider keeps no Stellar wallet for the user
-│   └── WalletChanged        the wallet that the user is bound to is gone
-├── NotFound            404  nothing of that name is known
-├── Conflict            409  it is in another state by now
-├── NotTheSame          412  it is not what the client believes it to be (`If-Match`)
-├── WrongMediaType      415  a body of another kind than this path takes
-├── Unacceptable        422  it can be read, and is refused
-├── UpgradeRequired     426  this path speaks WebSocket; the headers say which
-├── TooMany             429  more of it than one address may have
-└── Unavailable         503  not now; trying again can help
-    ├── OrderBookNotReady    no ledger has been folded yet
-    ├── IdentityUnavailable  the identity provider cannot be asked
-    ├── ChainUnavailable     nothing can be promised about a chain right now
-    ├── FeesUnavailable      what others charge cannot be read
-    └── NotReady             the process should get no traffic, with the reasons
-
-Views raise; `answer_errors` registers who answers. The router's own refusals (404, 405, 413, …), a
-lost or slow database (503) and anything unforeseen (500) leave in the same shape; what the server
-refuses before there is an app does so by `refusal` (`api.worker`).
-A `code` is stable, and `CODES` has all of them; a `message` is for people and may change.
+Views raise `ApiError`s. Errors of the router (404, 405, 413, …), a lost or slow database (503) and
+anything unexpected (500) are answered in the same shape; what the server refuses before there is an
+app has `error_body` (`api.server_errors`). A `code` is stable, and `CODES` has all of them; a
+`message` is for people and may change.
 """
 
 import logging
@@ -41,11 +20,11 @@ from werkzeug.exceptions import HTTPException
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER_SECONDS = 5
-"""About a ledger: what is missing now may be there with the next one."""
+"""About the time of a ledger."""
 
 
 class Code(NamedTuple):
-    """What a code comes with, and what it tells a developer."""
+    """HTTP status of a code, and its meaning in the OpenAPI document."""
 
     status: int
     meaning: str
@@ -139,9 +118,9 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "STREAM_NOT_SERVED": Code(503, "This process serves no stream."),
     }
 )
-"""Every code there is. One that is out keeps its status and its meaning."""
+"""Every code. A released one keeps its status and meaning."""
 
-_ROUTER_CODES = {
+_STATUS_CODES = {
     404: "NOT_FOUND",
     405: "METHOD_NOT_ALLOWED",
     412: "NOT_THE_SAME",
@@ -166,12 +145,11 @@ _MESSAGES = {
 
 
 class ApiError(Exception):
-    """Base of the tree above."""
+    """Base of the errors that views raise."""
 
     status: ClassVar[int]
     code: ClassVar[str]
     headers: Mapping[str, str] = MappingProxyType({})
-    """Sent with it."""
 
     def __init__(
         self,
@@ -197,7 +175,7 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """No token, or one that is not valid. Which, and why, is not said: it would help a forger."""
+    """No valid token. The answer does not say why: that would help a forger."""
 
     status = 401
     code = "UNAUTHORIZED"
@@ -215,7 +193,7 @@ class Forbidden(ApiError):
 
 
 class NotTheOwner(Forbidden):
-    """It is another account's."""
+    """The resource belongs to another account."""
 
     code = "NOT_THE_OWNER"
 
@@ -230,7 +208,7 @@ class NoStellarWallet(Forbidden):
 
 
 class WalletChanged(Forbidden):
-    """The wallet that the user is bound to is gone, and nobody is moved to another unasked."""
+    """The wallet that the user is bound to is gone; users are not moved to another unasked."""
 
     code = "WALLET_CHANGED"
 
@@ -242,42 +220,42 @@ class WalletChanged(Forbidden):
 
 
 class NotFound(ApiError):
-    """Nothing of that name is known."""
+    """No such resource."""
 
     status = 404
     code = "NOT_FOUND"
 
 
 class Conflict(ApiError):
-    """It is in another state by now."""
+    """The resource is in another state by now."""
 
     status = 409
     code = "CONFLICT"
 
 
 class PreconditionFailed(ApiError):
-    """It is not what the client believes it to be."""
+    """`If-Match` names another version."""
 
     status = 412
     code = "NOT_THE_SAME"
 
 
 class UnsupportedMediaType(ApiError):
-    """A body of another kind than this path takes."""
+    """The path takes another Content-Type."""
 
     status = 415
     code = "UNSUPPORTED_MEDIA_TYPE"
 
 
 class Unprocessable(ApiError):
-    """It can be read, and is refused."""
+    """Well-formed, and refused."""
 
     status = 422
     code = "UNACCEPTABLE"
 
 
 class UpgradeRequired(ApiError):
-    """This path speaks WebSocket."""
+    """The path takes WebSocket connections only."""
 
     status = 426
     code = "UPGRADE_REQUIRED"
@@ -285,7 +263,7 @@ class UpgradeRequired(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """More of it than one address may have."""
+    """A rate or connection limit is reached."""
 
     status = 429
     code = "TOO_MANY"
@@ -293,7 +271,7 @@ class TooManyRequests(ApiError):
 
 
 class Unavailable(ApiError):
-    """Not now; trying again can help."""
+    """A retry can help."""
 
     status = 503
     code = "UNAVAILABLE"
@@ -301,13 +279,13 @@ class Unavailable(ApiError):
 
 
 class OrderBookNotReady(Unavailable):
-    """No ledger has been folded yet, so there is no book to read, not even an empty one."""
+    """No ledger has been folded yet: there is no book, not even an empty one."""
 
     code = "ORDER_BOOK_NOT_READY"
 
 
 class IdentityUnavailable(Unavailable):
-    """The identity provider cannot be asked whose token this is."""
+    """The identity provider does not answer."""
 
     code = "IDENTITY_UNAVAILABLE"
 
@@ -316,19 +294,19 @@ class IdentityUnavailable(Unavailable):
 
 
 class ChainUnavailable(Unavailable):
-    """Nothing can be promised about a chain right now."""
+    """A chain's ingestion, nodes or relay are not healthy."""
 
     code = "CHAIN_UNAVAILABLE"
 
 
 class FeesUnavailable(Unavailable):
-    """What others charge for a transfer cannot be read right now."""
+    """Bridge fees or gas prices cannot be read."""
 
     code = "FEES_UNAVAILABLE"
 
 
 class ProcessNotReady(Unavailable):
-    """The process should get no traffic."""
+    """The process should get no traffic, with the reasons."""
 
     code = "NOT_READY"
 
@@ -337,26 +315,26 @@ class ProcessNotReady(Unavailable):
 
 
 def register_error_handlers(app: Flask) -> None:
-    """Register the handler for everything a view or the router can raise."""
+    """Register handlers for everything a view or the router can raise."""
     app.register_error_handler(ApiError, error_response)
-    app.register_error_handler(HTTPException, _answer_routers)
-    app.register_error_handler(OperationalError, _answer_lost_database)
-    app.register_error_handler(NoFreeConnection, _answer_lost_database)
+    app.register_error_handler(HTTPException, _answer_http_error)
+    app.register_error_handler(OperationalError, _answer_database_error)
+    app.register_error_handler(NoFreeConnection, _answer_database_error)
 
 
 def error_response(error: ApiError) -> Response:
-    """The error as it is sent."""
+    """The HTTP response."""
     response = _response(error.status, error.error_code, error.message, error.members)
     response.headers.update(error.headers)
     return response
 
 
-def _answer_routers(error: HTTPException) -> Response:
-    """Flask wraps what nobody foresaw into werkzeug's 500 after logging it, so that is here too."""
+def _answer_http_error(error: HTTPException) -> Response:
+    """Also unexpected errors: Flask logs them and wraps them in werkzeug's 500."""
     code = code_for_status(error.code or 500)
     message = _MESSAGES.get(code) or error.description or error.name
     response = _response(error.code or 500, code, message, {})
-    # Such as `Allow` beside a 405.
+    # Such as `Allow` of a 405.
     for name, value in error.get_headers():
         if name.lower() != "content-type":
             response.headers[name] = value
@@ -364,17 +342,17 @@ def _answer_routers(error: HTTPException) -> Response:
 
 
 def code_for_status(status: int) -> str:
-    """The code of what was refused outside of views; a status without one of its own is generic."""
-    return _ROUTER_CODES.get(status) or ("BAD_REQUEST" if status < 500 else "INTERNAL")
+    """Code of an error outside of views; generic for a status without its own."""
+    return _STATUS_CODES.get(status) or ("BAD_REQUEST" if status < 500 else "INTERNAL")
 
 
 def error_body(status: int) -> bytes:
-    """The body of an error that is sent where there is no app."""
+    """The body of an error that is sent outside of the app."""
     code = code_for_status(status)
     return orjson.dumps({"message": _MESSAGES.get(code, CODES[code].meaning), "code": code})
 
 
-def _answer_lost_database(error: OperationalError | NoFreeConnection) -> Response:
+def _answer_database_error(error: OperationalError | NoFreeConnection) -> Response:
     # Not the error as a whole: it would quote the statement's parameters.
     logger.error("database unavailable: %s", getattr(error, "orig", None) or error.args[0])
     return error_response(

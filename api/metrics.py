@@ -1,14 +1,15 @@
-"""Figures for Prometheus: what the process counts, and where they are read.
+"""Prometheus metrics: what the process counts, and the exporter.
 
-Every worker counts for itself, in a file of a folder that all workers share (prometheus_client's
-multiprocess mode, which `isthmus api` sets up by `PROMETHEUS_MULTIPROC_DIR`); whichever worker is
-asked adds the files up. Without the folder it tells its own.
+Each worker counts in a file of a folder that all workers share (prometheus_client's multiprocess
+mode, which `isthmus api` sets up by `PROMETHEUS_MULTIPROC_DIR`); the worker that answers a scrape
+adds the files up. Without the folder it reports its own counts.
 
-Labels are few, whatever clients send: a route is its template, a method one of HTTP's.
+Clients cannot add label values: a route is its template, a method one of HTTP's.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from flask import Flask, Response, g, request
@@ -36,7 +37,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class Metrics:
-    """What one process counts. Any thread may."""
+    """Counters of one process. Threads share it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -61,51 +62,51 @@ class Metrics:
         self._refused = self._counter("rate_limited", "Requests refused with 429.", "budget")
         self._shed = self._counter("requests_shed", "Requests dropped under overload.", "reason")
         self._logins = self._counter("logins", _LOGINS, "kind", "result")
-        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(f"isthmus_{name}", meaning, labels, registry=self.registry)
 
-    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        """A request was answered. `route` is a template, never a path that a client chose."""
+    def request_answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """`route` is a template, never a client's path."""
         key = (route, method if method in _METHODS else "OTHER", status)
-        children = self._known.get(key)
+        children = self._children.get(key)
         if children is None:
-            # Looking them up by their labels would take longer than counting.
+            # The lookup by labels takes longer than counting.
             children = self._requests.labels(*map(str, key)), self._seconds.labels(route)
-            self._known[key] = children
+            self._children[key] = children
         counter, histogram = children
         counter.inc()
         histogram.observe(seconds)
 
     def rate_limited(self, budget: str) -> None:
-        """A request was one too many."""
+        """A request was refused with 429."""
         self._refused.labels(budget).inc()
 
     def shed(self, reason: str) -> None:
-        """A request was dropped under overload; see `api.load_shedding` for the reasons."""
+        """A request was dropped under overload (`api.load_shedding`)."""
         self._shed.labels(reason).inc()
 
     def login(self, kind: str, result: str) -> None:
-        """Somebody tried to sign in; `result` is `ok` or the code of the error."""
+        """An attempt to sign in; `result` is `ok` or the code of the error."""
         self._logins.labels(kind, result).inc()
 
     def stream_opened(self) -> None:
-        """A client was taken in."""
+        """A client connected."""
         self._streams.inc()
 
     def stream_closed(self, code: int) -> None:
-        """A client is gone, by a close code of ours; any other is the client's."""
+        """A client disconnected; a code that is not ours is the client's."""
         self._streams.dec()
-        self._closed.labels(str(code) if code in _OUR_CODES else "other").inc()
+        self._closed.labels(str(code) if code in _OUR_CLOSE_CODES else "other").inc()
 
-    def frames_told(self, number: int) -> None:
-        """Messages went to clients."""
+    def frames_sent(self, number: int) -> None:
+        """Messages were sent to clients."""
         self._frames.inc(number)
 
 
-_OUR_CODES = frozenset({1000, 1001, 1002, 1006, 1007, 1008, 1009, 1011, 1012, 1013})
-"""1013 is a reader that was too slow."""
+_OUR_CLOSE_CODES = frozenset({1000, 1001, 1002, 1006, 1007, 1008, 1009, 1011, 1012, 1013})
+"""1013: a slow reader."""
 
 
 def register_request_metrics(app: Flask, metrics: Metrics) -> None:
@@ -116,7 +117,7 @@ def register_request_metrics(app: Flask, metrics: Metrics) -> None:
         rule = request.url_rule
         route = "unmatched" if rule is None else rule.rule
         seconds = time.perf_counter() - g.request_began
-        metrics.answered(route, request.method, response.status_code, seconds)
+        metrics.request_answered(route, request.method, response.status_code, seconds)
         if route == _SIGN_IN and request.method == "POST":
             metrics.login("sep10", g.get("error_code", "ok"))
         return response
@@ -129,18 +130,17 @@ def metrics_of(app: object) -> Metrics | None:
     return app.extensions.get(_KEY) if isinstance(app, Flask) else None
 
 
+@dataclass(frozen=True, eq=False)
 class WarehouseMetrics(Collector):
-    """What is asked of the warehouse when somebody looks: how far behind the chains it is."""
+    """Figures that each scrape reads from the warehouse: ingestion lag and health."""
 
-    def __init__(
-        self, engine: Engine, network: Network, book_age: Callable[[], int | None]
-    ) -> None:
-        self._engine = engine
-        self._network = network
-        self._book_age = book_age
+    engine: Engine
+    network: Network
+    book_age: Callable[[], int | None]
+    """Seconds since the last folded ledger closed."""
 
     def collect(self) -> Iterator[Metric]:
-        """While the database is away, that it is away."""
+        """Only `isthmus_warehouse_up` while the database is away."""
         up = GaugeMetricFamily("isthmus_warehouse_up", "Whether the database answers.")
         lag = GaugeMetricFamily(
             "isthmus_ingestion_lag_seconds",
@@ -164,10 +164,9 @@ class WarehouseMetrics(Collector):
             "isthmus_orderbook_age_seconds", "Since the last folded ledger closed."
         )
         try:
-            statuses = followed_chains(self._network, chain_status(self._engine, self._network))
-            seconds = self._book_age()
+            statuses = followed_chains(self.network, chain_status(self.engine, self.network))
+            seconds = self.book_age()
         except SQLAlchemyError:
-            # That is the figure; whoever needs to know more reads the log of those who need it.
             up.add_metric([], 0)
             yield up
             return
@@ -176,7 +175,7 @@ class WarehouseMetrics(Collector):
             for family, value in ((lag, status.lag_seconds), (idle, status.idle_seconds)):
                 if value is not None:
                     family.add_metric([status.chain], value)
-            is_well = assess(self._network.chain(status.chain), status).is_well
+            is_well = assess(self.network.chain(status.chain), status).is_well
             well.add_metric([status.chain], float(is_well))
             ahead.add_metric([status.chain], float(status.protocol_ahead or 0))
         if seconds is not None:
@@ -184,69 +183,42 @@ class WarehouseMetrics(Collector):
         yield from (up, lag, idle, well, ahead, age)
 
 
+@dataclass(frozen=True, eq=False)
 class Exporter:
-    """Answers `/metrics` on a port of its own, in front of an app, for operators alone.
+    """WSGI middleware that answers `/metrics` on a port of its own, for operators alone.
 
     The app's own port never serves it: no header tells a request of a local program from a request
     that a proxy on the same machine forwards.
     """
 
-    def __init__(
-        self,
-        app: Wsgi,
-        metrics: Metrics,
-        warehouse: Collector,
-        *,
-        port: str,
-        folder: str | None = None,
-    ) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._warehouse = warehouse
-        self._folder = folder
-        self._port = port
+    app: Wsgi
+    metrics: Metrics
+    warehouse: Collector
+    port: str
+    folder: str | None = None
+    """Of prometheus_client's multiprocess mode; None: the figures of this process alone."""
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         """WSGI."""
-        if _reached_port(environ) == self._port:
-            return self._answer_operator(environ, start_response)
-        return self._app(environ, start_response)
-
-    def _answer_operator(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
-    ) -> Iterable[bytes]:
-        if environ["PATH_INFO"] == PATH:
-            return self._tell(start_response)
-        start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "0")])
-        return []
-
-    def _tell(self, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        # A Unix socket has no port: gunicorn would take one from the client's `Host`.
+        port = environ.get("SERVER_PORT") if environ.get("REMOTE_ADDR") else None
+        if port != self.port:
+            return self.app(environ, start_response)
+        if environ["PATH_INFO"] != PATH:
+            headers = [("Content-Type", "text/plain"), ("Content-Length", "0")]
+            start_response("404 Not Found", headers)
+            return []
         registry = CollectorRegistry()
-        registry.register(self._warehouse)
-        if self._folder is None:
-            registry.register(_Of(self._metrics.registry))
-        else:
-            MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
+        registry.register(self.warehouse)
+        if self.folder is not None:
+            MultiProcessCollector(registry, self.folder)  # type: ignore[no-untyped-call]
         body = generate_latest(registry)
+        if self.folder is None:
+            body += generate_latest(self.metrics.registry)
         start_response(
             "200 OK",
             [("Content-Type", CONTENT_TYPE_PLAIN_0_0_4), ("Content-Length", str(len(body)))],
         )
         return [body]
-
-
-class _Of(Collector):
-    """A registry within another."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterable[Metric]:
-        return self._registry.collect()
-
-
-def _reached_port(environ: dict[str, Any]) -> str | None:
-    """None for a Unix socket, which has no port: gunicorn takes one from the client's `Host`."""
-    return environ.get("SERVER_PORT") if environ.get("REMOTE_ADDR") else None

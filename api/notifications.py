@@ -1,16 +1,15 @@
-"""What the indexer commits, told to this process as it commits: one thread on Postgres's NOTIFY.
+"""The process's listener on Postgres's NOTIFY: one thread that reports the indexer's commits.
 
-A subscriber hears, in this order and from this thread alone:
+A subscriber is called in that thread alone, in this order:
 
-    Unsure(connected=True)     listening since just now: what committed before was not heard
+    Resync(connected=True)     just connected: earlier commits were not reported
     Committed(chain, height)   a transaction that moved the chain committed
-    TransfersTold(owner)       a transaction with news of an owner's transfers committed
-    Unsure(connected=False)    no longer listening: what commits from here on is not heard
+    TransfersChanged(owner)    a transaction with events of an owner's transfers committed
+    Resync(connected=False)    disconnected: commits from here on are not reported
 
-so that whoever keeps what it read never goes on without having been told. The channel says that
-something committed, not what: read it from the warehouse. A host that vanishes without a word is
-noticed by the engine's keepalives, within half a minute; until then nothing is heard, and whoever
-must not be late by that much asks the warehouse now and then.
+A notification says that something committed, not what: read that from the warehouse. A server that
+vanishes is noticed by the engine's keepalives, within half a minute. A subscriber that must not be
+late by that much polls the warehouse too.
 
 LISTEN belongs to a session: behind a pooler it needs session mode.
 """
@@ -32,11 +31,11 @@ from warehouse_schema.identifiers import ChainId, Height, StellarAddress
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 5.0
-"""Seconds from one attempt to connect to the next; they double and are jittered."""
-_STOP_CHECK = 0.2
-"""Seconds within which an idle listener notices that it is to stop."""
+_MIN_BACKOFF = 0.1
+_MAX_BACKOFF = 5.0
+"""Seconds between attempts to connect: exponential, with jitter."""
+_STOP_CHECK_SECONDS = 0.2
+"""How soon an idle listener notices that it is to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,49 +51,45 @@ class Resync:
     """Anything may have changed."""
 
     connected: bool
-    """Whether what changes from now on will be told."""
+    """Whether further changes are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransfersChanged:
-    """A transaction after which this owner is to be told something of its transfers committed."""
+    """A transaction with events of this owner's transfers committed."""
 
     owner: StellarAddress
 
 
 Notification: TypeAlias = Committed | TransfersChanged | Resync
 Subscriber: TypeAlias = Callable[[Notification], None]
-"""Called in the listener's thread: it neither waits nor raises, or nobody hears the next one."""
+"""Called in the listener's thread: it must neither block nor raise."""
 ListenSession: TypeAlias = psycopg.Connection[tuple[object, ...]]
 
 
 class NotificationListener:
-    """The process's one listener.
-
-    `engine` is its own, under the role of the room: a listener does not queue with requests.
-    """
+    """`engine` is its own, under the api's role: a listener does not queue with requests."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._subscribers: tuple[Subscriber, ...] = ()
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._connected = False
-        self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
 
     @property
     def connected(self) -> bool:
-        """Whether what commits now will be told.
+        """Whether commits are reported now.
 
-        False before `start`, after `stop`, and in a process that was forked off this one: threads
-        do not come along.
+        False before `start`, after `stop`, and in a forked process, which has no such thread.
         """
         return self._connected and self._thread.is_alive()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Tell `subscriber` from now on; the answer is what ends it.
+        """Call `subscriber` from now on; returns the function that unsubscribes it.
 
-        It is not told that the listener is connected already: subscribe, then read.
+        It gets no `Resync` for a connection that exists already: subscribe first, then read.
         """
         with self._lock:
             self._subscribers = (*self._subscribers, subscriber)
@@ -106,34 +101,36 @@ class NotificationListener:
         return unsubscribe
 
     def start(self) -> None:
-        """Begin to listen, without waiting for it."""
+        """Begin to listen, without waiting for the connection."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening, and wait for that."""
-        self._over.set()
+        """Stop listening, and wait for the thread."""
+        self._stopped.set()
         self._thread.join()
 
     def _run(self) -> None:
-        pause = _FIRST_PAUSE
-        while not self._over.is_set():
+        backoff = _MIN_BACKOFF
+        while not self._stopped.is_set():
             try:
                 with self._listening() as session:
-                    pause = _FIRST_PAUSE
-                    self._hear(session)
+                    backoff = _MIN_BACKOFF
+                    while not self._stopped.is_set():
+                        for notify in session.notifies(timeout=_STOP_CHECK_SECONDS):
+                            self._publish(_parse(notify))
             except psycopg.OperationalError as error:
                 logger.warning(
                     "not listening to %s: %s", channels.INGESTED, " ".join(str(error).split())
                 )
-                # Workers that lost the same server do not all come back at once.
-                self._over.wait(pause * random.SystemRandom().uniform(0.5, 1.0))
-                pause = min(_LONGEST_PAUSE, pause * 2)
+                # Jitter: workers that lost the same server must not reconnect together.
+                self._stopped.wait(backoff * random.SystemRandom().uniform(0.5, 1.0))
+                backoff = min(_MAX_BACKOFF, backoff * 2)
 
     @contextmanager
     def _listening(self) -> Iterator[ListenSession]:
         pooled = self._engine.raw_connection()
         session: ListenSession = pooled.driver_connection  # type: ignore[assignment]
-        # A session that listens is closed, never handed on to whoever asks the pool next.
+        # A session that listens is closed, never returned to the pool.
         pooled.detach()
         with closing(session):
             session.autocommit = True
@@ -142,27 +139,22 @@ class NotificationListener:
                 session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             try:
                 self._connected = True
-                self._tell(Resync(connected=True))
+                self._publish(Resync(connected=True))
                 yield session
             finally:
                 self._connected = False
-                self._tell(Resync(connected=False))
+                self._publish(Resync(connected=False))
 
-    def _hear(self, session: ListenSession) -> None:
-        while not self._over.is_set():
-            for notice in session.notifies(timeout=_STOP_CHECK):
-                self._tell(_read(notice))
-
-    def _tell(self, told: Notification) -> None:
+    def _publish(self, notification: Notification) -> None:
         for subscriber in self._subscribers:
-            subscriber(told)
+            subscriber(notification)
 
 
-def _read(notice: Notify) -> Notification:
-    """Any user of the database may write to a channel: what is not ours may mean anything."""
-    if notice.channel == channels.TRANSFERS:
-        return TransfersChanged(StellarAddress(notice.payload))
-    chain, _, height = notice.payload.rpartition(":")
+def _parse(notify: Notify) -> Notification:
+    """Any database user may write to a channel: an unknown payload may mean anything."""
+    if notify.channel == channels.TRANSFERS:
+        return TransfersChanged(StellarAddress(notify.payload))
+    chain, _, height = notify.payload.rpartition(":")
     if chain and height.isdecimal():
         return Committed(ChainId(chain), Height(int(height)))
     return Resync(connected=True)

@@ -1,16 +1,15 @@
-"""How many requests one client may make: counted before anything costly is done for it.
+"""Rate limits, counted before anything costly is done for a request.
 
-| budget | counts | for |
+| budget | counts | by |
 |---|---|---|
-| `reads` | every request but `/healthz` and `/auth` | the client's address |
-| `sign_in` | `/auth` | the client's address |
-| `owner` | requests with a valid token | the Stellar account |
+| `reads` | every request but `/healthz` and `/auth` | client address |
+| `sign_in` | `/auth` | client address |
+| `owner` | requests with a valid token | Stellar account |
 
-A budget that processes share is counted in Postgres, the others in each process for itself. While
-Postgres does not answer, a shared budget is counted by each process too: nobody is locked out for
-it, and nobody is let in without end. (Who signs in meanwhile is told 503: a challenge is used up in
-the same database.) A client that was refused is remembered here until its window ends, so that its
-further tries cost no statement.
+A shared budget is counted in Postgres, the others in each process. While Postgres does not answer,
+each process counts the shared budgets too: requests are neither all refused nor unlimited. (Sign-in
+answers 503 meanwhile: a challenge is used up in the same database.) A refused client is remembered
+in the process until its window ends, so that further requests cost no statement.
 """
 
 import ipaddress
@@ -36,16 +35,15 @@ BUDGETS = (READS, SIGN_IN, OWNER)
 
 _KEY = "isthmus_rates"
 UNLIMITED_PATHS = frozenset({"/healthz"})
-"""Paths that may be asked without end."""
 _SIGN_IN_PATHS = frozenset({"/auth"})
 _OUTAGE_SECONDS = 5.0
-"""How long a storage that failed is not asked again."""
-_MOST_REFUSED = 10_000
+"""Before a storage that failed is used again."""
+_MAX_REFUSED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class RateBudgets:
-    """An operator's choice: requests in a window by budget; one that is not named has no end."""
+    """An operator's choice: requests in a window, by budget; one without an entry has no limit."""
 
     budgets: Mapping[str, RateLimitItem] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
@@ -78,7 +76,7 @@ class RateWindow:
 
 
 class RateLimiter:
-    """Counts, and refuses. Any thread may ask."""
+    """Counts requests and refuses those beyond a budget. Threads share it."""
 
     def __init__(
         self,
@@ -96,26 +94,39 @@ class RateLimiter:
         self._shared_again_at = 0.0
         self._lock = threading.Lock()
         self._refused: dict[str, float] = {}
-        """Key → when its window ends, in the order in which they were refused."""
+        """Key → end of its window, in the order in which they were refused."""
 
-    def count(self, budget: str, who: str) -> RateWindow | None:
-        """Take one request off a client's budget; None where the budget has no end.
+    def count(self, budget: str, client: str) -> RateWindow | None:
+        """Take one request off a client's budget; None if the budget has no limit.
 
-        Raises `TooMany` when there is nothing left.
+        Raises `TooManyRequests` when nothing remains.
         """
         item = self._rates.budgets.get(budget)
         if item is None:
             return None
-        key = item.key_for(budget, who)
+        key = item.key_for(budget, client)
         ends = self._refused.get(key) if self._refused else None
         if ends is None or ends <= self._clock():
             hit = self._hit(budget, item, key)
             if hit.hits <= item.amount:
                 return RateWindow(budget, item, item.amount - hit.hits, hit.ends - self._clock())
             ends = hit.ends
-            self._remember(key, ends)
+            with self._lock:
+                self._refused.pop(key, None)
+                self._refused[key] = ends
+                if len(self._refused) > _MAX_REFUSED:
+                    del self._refused[next(iter(self._refused))]
         self._on_refusal(budget)
-        raise _refusal(RateWindow(budget, item, 0, ends - self._clock()))
+        window = RateWindow(budget, item, 0, ends - self._clock())
+        raise TooManyRequests(
+            f"more than {item.amount} requests in {item.get_expiry()} seconds; "
+            f"try again in {window.reset_seconds} s",
+            headers={
+                "Retry-After": str(window.reset_seconds),
+                "RateLimit-Policy": window.policy,
+                "RateLimit": window.limit,
+            },
+        )
 
     def _hit(self, budget: str, item: RateLimitItem, key: str) -> Hit:
         shared = self._shared if budget in self._rates.shared else None
@@ -130,29 +141,9 @@ class RateLimiter:
             logger.warning("requests are counted by each process for itself: %s", kind)
             return self._own.hit(key, item.get_expiry())
 
-    def _remember(self, key: str, ends: float) -> None:
-        with self._lock:
-            self._refused.pop(key, None)
-            self._refused[key] = ends
-            if len(self._refused) > _MOST_REFUSED:
-                del self._refused[next(iter(self._refused))]
-
-
-def _refusal(window: RateWindow) -> TooManyRequests:
-    item = window.item
-    return TooManyRequests(
-        f"more than {item.amount} requests in {item.get_expiry()} seconds; "
-        f"try again in {window.reset_seconds} s",
-        headers={
-            "Retry-After": str(window.reset_seconds),
-            "RateLimit-Policy": window.policy,
-            "RateLimit": window.limit,
-        },
-    )
-
 
 def register_rate_limits(app: Flask, limiter: RateLimiter) -> None:
-    """Count every request by its address, before it is looked at any further."""
+    """Count every request by its address, before any other work."""
     app.extensions[_KEY] = limiter
     app.before_request(_count_address)
     app.after_request(_add_headers)
@@ -167,19 +158,19 @@ def _count_address() -> None:
 
 
 def count_owner(account: str) -> None:
-    """Take one request off an owner's budget. Raises `TooMany`."""
+    """Take one request off an owner's budget. Raises `TooManyRequests`."""
     _count(OWNER, account)
 
 
-def _count(budget: str, who: str) -> None:
+def _count(budget: str, client: str) -> None:
     limiter: RateLimiter = current_app.extensions[_KEY]
-    window = limiter.count(budget, who)
+    window = limiter.count(budget, client)
     if window is not None and has_request_context():
         g.setdefault("rate_windows", []).append(window)
 
 
 def _add_headers(response: Response) -> Response:
-    """What is left of each budget that the request was counted in; a 429 names its own."""
+    """The remainder of each budget that counted the request; a 429 has its own headers."""
     windows: list[RateWindow] = g.get("rate_windows", [])
     if windows and "RateLimit" not in response.headers:
         response.headers["RateLimit-Policy"] = ", ".join(window.policy for window in windows)
@@ -189,9 +180,17 @@ def _add_headers(response: Response) -> Response:
 
 @lru_cache(maxsize=4096)
 def client_network(address: str) -> str:
-    """The address that counts: whoever has one of IPv6 has the other 2^64 of its network too."""
+    """The address that is counted: of IPv6 the /64, which one client controls as a whole.
+
+    Some proxies add the port, by which each connection would be another client.
+    """
+    if address.startswith("["):
+        host = address[1:].partition("]")[0]
+    else:
+        before, _, after = address.partition(":")
+        host = address if ":" in after else before
     try:
-        parsed = ipaddress.ip_address(_without_port(address).partition("%")[0])
+        parsed = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         # A Unix socket has none.
         return address
@@ -200,11 +199,3 @@ def client_network(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)
-
-
-def _without_port(address: str) -> str:
-    """Some proxies name the port too: each connection would then be somebody else."""
-    if address.startswith("["):
-        return address[1:].partition("]")[0]
-    host, _, rest = address.partition(":")
-    return address if ":" in rest else host

@@ -1,8 +1,8 @@
-"""Where requests are counted, in fixed windows.
+"""Request counts in fixed windows.
 
-A window begins with the first request of a key, and the count starts again when it is over. The
-storages of the library `limits` are not used: its memory walks all keys in a thread of its own and
-has no bound, which anyone can fill with keys, and it has none for Postgres.
+A window begins with a key's first request; the count starts again when it is over. The storages of
+the library `limits` are not used: its memory storage walks all keys in a thread and is unbounded,
+so that anyone can fill it, and it has none for Postgres.
 """
 
 import threading
@@ -16,9 +16,9 @@ from sqlalchemy.dialects.postgresql import insert
 from warehouse_schema.access import rate_counts
 
 MAX_KEYS = 100_000
-"""That a process remembers; about 20 MB."""
+"""Of one process; about 20 MB."""
 _SWEEP_SECONDS = 60.0
-_SWEPT_AT_ONCE = 10_000
+_SWEEP_ROWS = 10_000
 
 
 class Hit(NamedTuple):
@@ -33,11 +33,11 @@ class RateStorage(Protocol):
     """Counts requests by key."""
 
     def hit(self, key: str, seconds: int) -> Hit:
-        """Count one request in the key's window, which is that long."""
+        """Count one request in the key's window of that length."""
 
 
 class MemoryRateStorage:
-    """Counts of this process alone. Costs no more when there are many keys."""
+    """Counts of this process alone. The cost of a hit does not depend on the number of keys."""
 
     def __init__(self, clock: Callable[[], float] = time.time, max_keys: int = MAX_KEYS) -> None:
         self._clock = clock
@@ -62,7 +62,7 @@ class MemoryRateStorage:
         return counted
 
     def _make_room(self, now: float) -> None:
-        """Remove up to two windows that are over, or the oldest if there is no room."""
+        """Remove up to two windows that are over, or the oldest when the storage is full."""
         for _ in range(2):
             first = next(iter(self._windows), None)
             if first is None:
@@ -75,12 +75,12 @@ class MemoryRateStorage:
 class PostgresRateStorage:
     """Counts that all processes share, by the database's clock; one statement a request.
 
-    The table is not logged: counting waits for no disk, and a crash of the database forgives.
-    Raises `SQLAlchemyError` when the database does not answer.
+    The table is UNLOGGED: counting waits for no disk, and a crash of the database resets the
+    counts. Raises `SQLAlchemyError` when the database does not answer.
     """
 
     def __init__(self, engine: Engine, monotonic: Callable[[], float] = time.monotonic) -> None:
-        # One statement at a time: a transaction around it would cost two more round trips.
+        # Autocommit: a transaction around each statement would cost two more round trips.
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._monotonic = monotonic
         self._sweep_at = monotonic() + _SWEEP_SECONDS
@@ -100,22 +100,19 @@ class PostgresRateStorage:
             },
         ).returning(table.hits, func.extract("epoch", table.ends_at - func.now()))
         with self._engine.connect() as connection:
-            hits, left = connection.execute(count).one()
-        self._sweep_now_and_then()
-        return Hit(hits, time.time() + float(left))
-
-    def _sweep_now_and_then(self) -> None:
+            hits, remaining = connection.execute(count).one()
         now = self._monotonic()
         if now >= self._sweep_at:
             self._sweep_at = now + _SWEEP_SECONDS
             self._sweep()
+        return Hit(hits, time.time() + float(remaining))
 
     def _sweep(self) -> None:
-        """Delete windows that are over. Those that another process deletes are left to it."""
+        """Delete windows that are over; skip those that another process is deleting."""
         over = (
             select(rate_counts.c.key)
             .where(rate_counts.c.ends_at <= func.now())
-            .limit(_SWEPT_AT_ONCE)
+            .limit(_SWEEP_ROWS)
             .with_for_update(skip_locked=True)
         )
         with self._engine.connect() as connection:

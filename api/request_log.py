@@ -1,7 +1,6 @@
-"""One line for each request, under an id that the caller gets back as `X-Request-Id`.
+"""One log line for each request, under an id that the client gets back as `X-Request-Id`.
 
-The line has the path and never the query, headers or body: those may carry what is secret. So may
-the words of an error, and they are not logged either.
+Never logged, as they may hold secrets: query, headers, body, and the messages of errors.
 """
 
 import logging
@@ -14,11 +13,11 @@ from flask import Flask, Response, g, request
 
 logger = logging.getLogger(__name__)
 
-_CALLERS_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+_CLIENT_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 def log_failure(error: BaseException | None) -> None:
-    """An error that nobody foresaw and what caused it, the innermost first, without their words."""
+    """An unexpected error and its causes, innermost first, without their messages."""
     parts: list[str] = []
     while error is not None:
         frames = "".join(traceback.format_tb(error.__traceback__))
@@ -40,10 +39,9 @@ def register_request_log(app: Flask) -> None:
 
 
 def _begin() -> None:
-    # A proxy's id is kept, so that its log and ours tell of the same request; any other text is
-    # not let into the log.
+    # A proxy's id connects its log with ours; any other text is not let into the log.
     given = request.headers.get("X-Request-Id", "")
-    g.request_id = given if _CALLERS_ID.fullmatch(given) else secrets.token_hex(16)
+    g.request_id = given if _CLIENT_ID.fullmatch(given) else secrets.token_hex(16)
     g.request_began = time.perf_counter()
 
 

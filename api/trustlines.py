@@ -1,4 +1,4 @@
-"""What a deposit's owner needs before it can be delivered, and whether the service pays for it."""
+"""The trustline that a deposit's owner needs before delivery, and whether the service sponsors it."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from indexer.policy.sponsorship import (
 )
 
 FEE_ALLOWANCE = 2 * FEE_BID
-"""Stroops beside the reserves: ample for creating an account and opening a trustline."""
+"""Stroops beside the reserves: fees of creating an account and opening a trustline, with room."""
 
 
 class NeededTrustline(TypedDict):
@@ -61,20 +61,20 @@ class NeededTrustline(TypedDict):
     ]
 
 
-def creates_account(who: SponsorshipRequest) -> bool:
-    """Whether the owner has no account. Raises `LedgerUnavailable`."""
-    return require_accounts().signing_rules(who.owner) is None
+def creates_account(recipient: SponsorshipRequest) -> bool:
+    """Whether the owner has no account on the ledger. Raises `LedgerUnavailable`."""
+    return require_accounts().signing_rules(recipient.owner) is None
 
 
 def needed_trustline(
-    conn: Connection, chain: StellarChain, who: SponsorshipRequest, *, is_new: bool
+    conn: Connection, chain: StellarChain, recipient: SponsorshipRequest, *, is_new: bool
 ) -> NeededTrustline:
-    """What an owner without the trustline is told; `is_new`: without an account."""
-    why = sponsor_refusal(conn, all_sponsors(conn, chain.id), who)
+    """For an owner without the trustline; `is_new`: also without an account."""
+    reason = sponsor_refusal(conn, all_sponsors(conn, chain.id), recipient)
     return {
-        "asset": who.asset,
+        "asset": recipient.asset,
         "creates_account": is_new,
         "reserve": str(reserves(creates_account=is_new) + FEE_ALLOWANCE),
-        "sponsored": why is None,
-        "reason": why,
+        "sponsored": reason is None,
+        "reason": reason,
     }

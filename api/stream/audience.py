@@ -1,121 +1,108 @@
-"""Clients that are told the same, so that each message is made once for all of them.
+"""Clients with equal subscriptions, so that each message is encoded once for all of them.
 
-`seq` has no gap on a connection, and `prevSeq` is the number before it. Where the numbers start
-means nothing, and that is what lets frames be shared: an audience counts what it is told, and a
-newcomer's greeting is numbered so that it ends where the audience is. From then on the same bytes
-are right for everyone in it.
+`seq` has no gap on a connection, and `prevSeq` is the number before it. The first number is
+arbitrary: an audience counts its messages, and a new client's greeting is numbered so that it ends
+where the audience is. From then on the same bytes are right for every member.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from api.responses import iso_time
 from api.stream.client import Client
-from api.stream.messages import (
-    LAST,
-    Listed,
-    last_of_newest,
-    ledger_body,
-    number,
-    offer_body,
-    opening_body,
-)
+from api.stream.messages import LAST, ListedOffer, Mode, marker_body, number, offer_body
 from api.stream.outbox import OutboxBatch, ReadPosition
 from api.stream.requests import Filters
 from warehouse_schema.identifiers import Height
 
 _FIRST_SEQ = 1_000_000
-"""Room below it for the numbers of greetings."""
+"""Leaves numbers below it for greetings."""
 
-AudienceFrame: TypeAlias = tuple[bytes, bytes]
-"""A message without its number, and what marks it as the last of its ledger; empty if it is not."""
+AudienceMessage: TypeAlias = tuple[bytes, bytes]
+"""A body, and the members that end its ledger; empty if it is not the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The frames of a whole book, and as of which ledger and `seq` they are right."""
+    """The frames of a whole book, valid as of a ledger and `seq`."""
 
     at: tuple[Height, int]
     frames: bytes
-    size: int
-    """Messages."""
+    messages: int
 
 
 class Audience:
-    """Everyone with the same filters and the same wish for markers."""
+    """Every client with these filters and this choice of markers."""
 
     def __init__(self, filters: Filters, *, markers: bool) -> None:
         self.key = (filters, markers)
         self._filters = filters
         self._markers = markers
-        self._seq = _FIRST_SEQ
+        self.seq = _FIRST_SEQ
+        """Number of the last message that all members were sent."""
         self._snapshot = _Snapshot((Height(-1), 0), b"", 0)
         self.members: set[Client] = set()
 
-    @property
-    def told(self) -> int:
-        """Messages that all members were told so far."""
-        return self._seq - _FIRST_SEQ
-
     def tell(self, batches: Sequence[OutboxBatch], now: ReadPosition) -> bytes:
-        """What was folded since, as the members' next frames; b"" if nothing of it is theirs."""
-        lines = self._lines(batches, now)
-        self._seq += len(lines)
-        return self._frames(lines)
+        """The members' next frames; b"" if the batches hold nothing for them."""
+        messages = self._messages(batches, now)
+        self.seq += len(messages)
+        return self._frames(messages)
 
-    def greet(self, book: Iterable[Listed], now: ReadPosition, *, opening: bool) -> bytes:
-        """The whole book as it is now; `opening`: behind the marker that says so."""
-        end = last_of_newest(now.close_time)
-        snapshot = self._snapshot_of(book, now)
-        if opening:
-            body = opening_body("snapshot", now.ledger)
-            opened = number(body, self._seq - snapshot.size, b"" if snapshot.size else end)
-            return opened + snapshot.frames
-        if self._markers and not snapshot.size:
-            return number(ledger_body(now.ledger), self._seq, end)
-        return snapshot.frames
-
-    def resume(self, batches: Sequence[OutboxBatch], after: Height, now: ReadPosition) -> bytes:
-        """What came after a ledger, behind the marker that says so."""
-        lines = self._lines(batches, now) if now.ledger > after else []
-        end = b"" if lines else _end_of(after, now)
-        return self._frames([(opening_body("resume", after), end), *lines])
-
-    def _snapshot_of(self, book: Iterable[Listed], now: ReadPosition) -> _Snapshot:
-        """A thousand clients may come back at once: they are told the same here too."""
-        at = (now.ledger, self._seq)
+    def greet(self, book: Iterable[ListedOffer], now: ReadPosition, *, marked: bool) -> bytes:
+        """The whole book; `marked`: behind the marker of a snapshot."""
+        at = (now.ledger, self.seq)
         if self._snapshot.at != at:
+            # Cached: a thousand clients may reconnect at once.
             adds = [
                 offer_body("add", offer, now.ledger)
                 for offer in book
                 if self._filters.admit(offer.topic)
             ]
-            lines = _ended(adds, last_of_newest(now.close_time))
-            self._snapshot = _Snapshot(at, self._frames(lines), len(lines))
-        return self._snapshot
+            messages = _ledger_messages(adds, now.ledger, now)
+            self._snapshot = _Snapshot(at, self._frames(messages), len(messages))
+        snapshot = self._snapshot
+        mode: Mode | None = "snapshot" if marked else None
+        if marked or (self._markers and not snapshot.messages):
+            end = b"" if snapshot.messages else end_of_ledger(now.ledger, now)
+            body = marker_body(now.ledger, mode)
+            return number(body, self.seq - snapshot.messages, end) + snapshot.frames
+        return snapshot.frames
 
-    def _lines(self, batches: Sequence[OutboxBatch], now: ReadPosition) -> list[AudienceFrame]:
-        lines: list[AudienceFrame] = []
-        told: Height | None = None
+    def resume(self, batches: Sequence[OutboxBatch], after: Height, now: ReadPosition) -> bytes:
+        """The messages after a ledger, behind the marker of a resume."""
+        messages = self._messages(batches, now) if now.ledger > after else []
+        end = b"" if messages else end_of_ledger(after, now)
+        return self._frames([(marker_body(after, "resume"), end), *messages])
+
+    def _messages(self, batches: Sequence[OutboxBatch], now: ReadPosition) -> list[AudienceMessage]:
+        messages: list[AudienceMessage] = []
+        last_ledger: Height | None = None
         for batch in batches:
             bodies = [change.body for change in batch.changes if self._filters.admit(change.topic)]
             if bodies:
-                lines += _ended(bodies, _end_of(batch.ledger, now))
-                told = batch.ledger
-        if self._markers and told != now.ledger:
-            lines.append((ledger_body(now.ledger), last_of_newest(now.close_time)))
-        return lines
+                messages += _ledger_messages(bodies, batch.ledger, now)
+                last_ledger = batch.ledger
+        if self._markers and last_ledger != now.ledger:
+            messages.append((marker_body(now.ledger), end_of_ledger(now.ledger, now)))
+        return messages
 
-    def _frames(self, lines: Sequence[AudienceFrame]) -> bytes:
-        """Numbered so that the last is `_seq`."""
-        first = self._seq - len(lines) + 1
-        return b"".join(number(body, seq, end) for seq, (body, end) in enumerate(lines, first))
-
-
-def _end_of(ledger: Height, now: ReadPosition) -> bytes:
-    return last_of_newest(now.close_time) if ledger == now.ledger else LAST
+    def _frames(self, messages: Sequence[AudienceMessage]) -> bytes:
+        """Numbered so that the last is `seq`."""
+        first = self.seq - len(messages) + 1
+        return b"".join(number(body, seq, end) for seq, (body, end) in enumerate(messages, first))
 
 
-def _ended(bodies: Sequence[bytes], end: bytes) -> list[AudienceFrame]:
-    """The messages of one ledger."""
+def end_of_ledger(ledger: Height, now: ReadPosition) -> bytes:
+    """Members that end a ledger; the close time is known of the newest alone."""
+    if ledger != now.ledger:
+        return LAST
+    return b'%b,"closedAt":"%b"' % (LAST, iso_time(now.close_time).encode())
+
+
+def _ledger_messages(
+    bodies: Sequence[bytes], ledger: Height, now: ReadPosition
+) -> list[AudienceMessage]:
+    end = end_of_ledger(ledger, now)
     return [(body, b"") for body in bodies[:-1]] + [(body, end) for body in bodies[-1:]]

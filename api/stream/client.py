@@ -1,8 +1,7 @@
-"""One connection: what is to be sent, what comes in, and whether anybody is still there.
+"""One WebSocket connection: send queue, incoming messages, ping and close.
 
-Only the hub's thread touches a client, so no two threads write one socket, and a frame that was
-begun is always finished before the next. Nothing here waits: what the socket does not take now is
-queued, up to a limit.
+Only the hub's thread uses a client, so no two threads write to one socket and frames never
+interleave. Nothing here blocks: bytes that the socket does not take are queued, up to a limit.
 """
 
 import logging
@@ -11,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
-from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
+from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 from wsproto.frame_protocol import CloseReason
 
 from api.stream import frames
@@ -19,119 +18,122 @@ from api.stream.limits import StreamLimits, StreamSlot
 
 logger = logging.getLogger(__name__)
 
-_RECEIVED_AT_ONCE = 4096
+_RECEIVE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A close code (RFC 6455 §7.4) and the reason that goes with it. Clients may match on both."""
+    """A close code (RFC 6455 §7.4) and its reason. Clients may match on both."""
 
     code: int
     reason: str
 
 
 STOPPING = Ending(1001, "server is stopping")
-UNFIT = Ending(1008, "too many messages")
-SILENT = Ending(1008, "no pong")
+TOO_MANY_MESSAGES = Ending(1008, "too many messages")
+NO_PONG = Ending(1008, "no pong")
 TOO_BIG = Ending(1009, "message too big")
-BROKEN = Ending(1011, "internal error")
-REVISED = Ending(1012, "order book read anew")
-REFUSED = Ending(1008, "token refused")
-EXPIRED = Ending(1008, "token expired")
-REVOKED = Ending(1008, "token revoked")
-OTHER = Ending(1008, "token of another account")
-UNCHECKED = Ending(1013, "token not checked")
-SLOW = Ending(1013, "slow reader")
-FOREIGN = Ending(1002, "bad frame")
-"""1007 with the same reason where it is text that is none."""
+INTERNAL_ERROR = Ending(1011, "internal error")
+BOOK_REBUILT = Ending(1012, "order book read anew")
+TOKEN_REFUSED = Ending(1008, "token refused")
+TOKEN_EXPIRED = Ending(1008, "token expired")
+TOKEN_REVOKED = Ending(1008, "token revoked")
+OTHER_ACCOUNT = Ending(1008, "token of another account")
+TOKEN_UNCHECKED = Ending(1013, "token not checked")
+SLOW_READER = Ending(1013, "slow reader")
+BAD_FRAME = Ending(1002, "bad frame")
+"""With code 1007 for a text message that is not UTF-8."""
 CLOSE_REASONS = (
-    *(STOPPING, FOREIGN, UNFIT, SILENT, REFUSED, EXPIRED, REVOKED, OTHER),
-    *(TOO_BIG, BROKEN, REVISED, SLOW, UNCHECKED),
+    *(STOPPING, BAD_FRAME, TOO_MANY_MESSAGES, NO_PONG),
+    *(TOKEN_REFUSED, TOKEN_EXPIRED, TOKEN_REVOKED, OTHER_ACCOUNT),
+    *(TOO_BIG, INTERNAL_ERROR, BOOK_REBUILT, SLOW_READER, TOKEN_UNCHECKED),
 )
-"""What a client may be told."""
-GONE = Ending(1006, "connection lost")
-"""Never sent: there is nobody to send it to."""
+"""Every close frame that the server sends."""
+CONNECTION_LOST = Ending(1006, "connection lost")
+"""Never sent."""
 
 
 class Client:
-    """A socket that a handshake made a WebSocket."""
+    """A socket after its WebSocket handshake."""
 
     def __init__(
-        self, sock: socket.socket, name: str, place: StreamSlot, limits: StreamLimits, now: float
+        self, sock: socket.socket, name: str, slot: StreamSlot, limits: StreamLimits, now: float
     ) -> None:
         self.socket = sock
         self.name = name
+        """Id of the request that opened it, for the log."""
         self.over = False
-        """Nothing more will be sent or read; whoever sees it closes the socket."""
+        """Nothing more is sent or read: the hub closes the socket."""
         self.ending: Ending | None = None
-        """Why it ends, or ended."""
+        """Why the connection ends or ended."""
         self.is_watched = False
-        """Whether the hub waits for room to write."""
-        self._place = place
+        """The hub's selector waits until the socket is writable."""
+        self._slot = slot
         self._limits = limits
         self._protocol = Connection(ConnectionType.SERVER)
         self._queue: deque[bytes] = deque()
-        self._begun = 0
-        """Bytes of the queue's head that are sent."""
+        self._head_sent = 0
+        """Bytes sent of the queue's first entry."""
         self._queued = 0
-        self._room = limits.queued_bytes
+        self._max_queued = limits.queued_bytes
         self._sent = 0
         self._opened = now
         self._ping_at = now + limits.ping_seconds
-        self._give_up_at: float | None = None
-        """When a pong, or the end, must have come."""
+        self._deadline: float | None = None
+        """For a pong, or for the end after a close frame."""
         self._credit = float(limits.burst)
         self._credited = now
-        self._incoming = 0
-        """Bytes of the message that is coming in."""
-        self._text: list[str] = []
-        """Of the message that is coming in."""
-        self._heard: list[str] = []
+        self._incoming_bytes = 0
+        """Of the message that is arriving."""
+        self._incoming_text: list[str] = []
         self._is_deaf = False
+        """Incoming data is read and discarded."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether something waits for the socket to take it."""
+        """Whether the queue holds bytes for the socket."""
         return bool(self._queue)
 
-    # Out
-
-    def greet(self, data: bytes) -> None:
-        """The first frames: however many, they do not count as lagging behind."""
+    def send(self, data: bytes, now: float, *, is_greeting: bool = False) -> None:
+        """Queue whole frames. A greeting, of any size, does not count towards the queue's limit."""
         if self.ending is not None:
             return
-        self._room += len(data)
+        if is_greeting:
+            self._max_queued += len(data)
+        elif self._queued > self._max_queued:
+            self.end(SLOW_READER, now)
+            return
         self._push(data)
 
-    def tell(self, data: bytes, now: float) -> None:
-        """Whole frames that others are told too."""
-        if self.ending is not None:
-            return
-        if self._queued > self._room:
-            self.end(SLOW, now)
-        else:
-            self._push(data)
-
     def end(self, ending: Ending, now: float) -> None:
-        """Say why it ends; of what is queued, only the frame that was begun is still sent."""
+        """Send a close frame; of the queue, only the frame that was begun is still sent."""
         if self.ending is not None:
             return
         self.ending = ending
-        self._give_up_at = now + self._limits.close_seconds
-        self._drop_unbegun()
+        self._deadline = now + self._limits.close_seconds
+        self._drop_unsent_frames()
         self._push(frames.close(ending.code, ending.reason))
 
     def flush(self) -> None:
         """Send what the socket takes."""
         while self._queue and not self.over:
             head = self._queue[0]
-            taken = self._send(memoryview(head)[self._begun :] if self._begun else head)
+            try:
+                taken = self.socket.send(
+                    memoryview(head)[self._head_sent :] if self._head_sent else head
+                )
+            except BlockingIOError:
+                return
+            except OSError:
+                self._lose()
+                return
+            self._sent += taken
             self._queued -= taken
-            self._begun += taken
-            if self._begun < len(head):
+            self._head_sent += taken
+            if self._head_sent < len(head):
                 return
             self._queue.popleft()
-            self._begun = 0
+            self._head_sent = 0
         if self.ending is not None and self._protocol.state is ConnectionState.REMOTE_CLOSING:
             self.over = True
 
@@ -143,140 +145,116 @@ class Client:
         if len(self._queue) == 1:
             self.flush()
 
-    def _send(self, data: bytes | memoryview) -> int:
-        try:
-            taken = self.socket.send(data)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            self._lose()
-            return 0
-        self._sent += taken
-        return taken
-
-    def _drop_unbegun(self) -> None:
+    def _drop_unsent_frames(self) -> None:
         if not self._queue:
             return
         head = self._queue[0]
-        rest = head[self._begun : frames.end_of_frame(head, self._begun)]
+        rest = head[self._head_sent : frames.end_of_frame(head, self._head_sent)]
         self._queue.clear()
-        self._begun = 0
+        self._head_sent = 0
         self._queued = len(rest)
         if rest:
             self._queue.append(rest)
 
-    # In
-
-    def receive(self, now: float) -> None:
-        """Read what has come, once."""
+    def receive(self, now: float) -> list[str]:
+        """Read once from the socket; returns the text messages that are complete."""
+        messages: list[str] = []
         try:
-            data = self.socket.recv(_RECEIVED_AT_ONCE)
+            data = self.socket.recv(_RECEIVE_BYTES)
         except BlockingIOError:
-            return
+            return messages
         except OSError:
             data = b""
         if not data:
             self._lose()
-            return
+            return messages
         if self._is_deaf:
-            return
+            return messages
         self._protocol.receive_data(data)
         for event in self._protocol.events():
-            self._take(event, now)
+            if isinstance(event, CloseConnection):
+                self._handle_close(event, now)
+            elif self.ending is not None:
+                # The close frame is sent: only the client's own is of interest.
+                pass
+            elif isinstance(event, Pong) and self._deadline is not None:
+                self._deadline = None
+            elif not self._spend_frame_credit(now):
+                self._refuse(TOO_MANY_MESSAGES, now)
+            elif isinstance(event, Ping):
+                self._push(frames.pong(bytes(event.payload)))
+            elif isinstance(event, TextMessage | BytesMessage):
+                self._incoming_bytes += len(event.data)
+                if self._incoming_bytes > self._limits.message_bytes:
+                    self._refuse(TOO_BIG, now)
+                    break
+                if isinstance(event, TextMessage):
+                    self._incoming_text.append(event.data)
+                if event.message_finished:
+                    if self._incoming_text:
+                        messages.append("".join(self._incoming_text))
+                    self._incoming_text.clear()
+                    self._incoming_bytes = 0
             if self.over or self._is_deaf:
-                return
+                break
+        return messages
 
-    def _take(self, event: Event, now: float) -> None:
-        if isinstance(event, CloseConnection):
-            self._take_close(event, now)
-        elif self.ending is not None:
-            # It is on its way out: what it says meanwhile is of no interest.
-            return
-        elif isinstance(event, Pong) and self._give_up_at is not None:
-            self._give_up_at = None
-        elif not self._may_speak(now):
-            self._refuse(UNFIT, now)
-        elif isinstance(event, Ping):
-            self._push(frames.pong(bytes(event.payload)))
-        elif isinstance(event, TextMessage | BytesMessage):
-            self._take_message(event, now)
-
-    def _take_message(self, event: TextMessage | BytesMessage, now: float) -> None:
-        self._incoming += len(event.data)
-        if self._incoming > self._limits.message_bytes:
-            self._refuse(TOO_BIG, now)
-            return
-        if isinstance(event, TextMessage):
-            self._text.append(event.data)
-        if event.message_finished:
-            if self._text:
-                self._heard.append("".join(self._text))
-            self._text.clear()
-            self._incoming = 0
-
-    def heard(self) -> list[str]:
-        """What the client said since this was asked last, message by message."""
-        heard, self._heard = self._heard, []
-        return heard
-
-    def _may_speak(self, now: float) -> bool:
-        """Whether the client may send one more frame; it counts in parts of a message, too."""
+    def _spend_frame_credit(self, now: float) -> bool:
+        """Token bucket; each frame of a message counts."""
         earned = (now - self._credited) * self._limits.frames_per_second
         self._credit = min(float(self._limits.burst), self._credit + earned) - 1
         self._credited = now
         return self._credit >= 0
 
-    def _take_close(self, event: CloseConnection, now: float) -> None:
-        """Its own close, the answer to ours, or a frame that is none."""
+    def _handle_close(self, event: CloseConnection, now: float) -> None:
+        """The client's close frame, its answer to ours, or a protocol error."""
         if self._protocol.state is not ConnectionState.REMOTE_CLOSING:
-            self._refuse(Ending(int(event.code), FOREIGN.reason), now)
+            self._refuse(Ending(int(event.code), BAD_FRAME.reason), now)
             return
         if self.ending is None:
             self.ending = Ending(int(event.code), "closed by client")
-            self._give_up_at = now + self._limits.close_seconds
-            self._drop_unbegun()
+            self._deadline = now + self._limits.close_seconds
+            self._drop_unsent_frames()
             has_code = event.code != CloseReason.NO_STATUS_RCVD
             self._push(frames.close(int(event.code) if has_code else None))
         self.over = self.over or not self._queue
 
     def _refuse(self, ending: Ending, now: float) -> None:
-        """End it and take no more notice of it, though what it sends is still fetched.
+        """End the connection, and read and discard what the client still sends.
 
-        A socket that is closed with something unread in it is reset, and our reason may be lost.
+        A socket that is closed with unread data is reset, and our close frame may be lost.
         """
         self.end(ending, now)
         self._is_deaf = True
 
-    # Time
+    def _lose(self) -> None:
+        self.ending = self.ending or CONNECTION_LOST
+        self.over = True
 
     def tick(self, now: float) -> None:
-        """Ask whether the client is there, now and then; end it when nobody answers."""
-        if self._give_up_at is not None:
-            if now < self._give_up_at:
+        """Ping at intervals; end the connection when the deadline has passed."""
+        if self._deadline is not None:
+            if now < self._deadline:
                 return
             if self.ending is None:
-                self.end(SILENT, now)
+                self.end(NO_PONG, now)
             else:
                 self.over = True
         elif now >= self._ping_at:
             self._ping_at = now + self._limits.ping_seconds
-            self._give_up_at = now + self._limits.pong_seconds
+            self._deadline = now + self._limits.pong_seconds
             self._push(frames.PING)
 
-    def _lose(self) -> None:
-        self.ending = self.ending or GONE
-        self.over = True
-
-    def leave(self, now: float) -> None:
-        """Give back the socket and the place."""
-        # In this order: once the other side sees the end, there is a place for it again.
-        self._place.leave()
+    def close(self, now: float) -> None:
+        """Release the slot and close the socket."""
+        # In this order: when the client sees the end, its slot is free again.
+        self._slot.release()
         self.socket.close()
-        ending = self.ending or GONE
+        ending = self.ending or CONNECTION_LOST
         logger.info(
             "stream closed id=%s address=%s code=%d reason=%r seconds=%.1f bytes=%d",
             self.name,
-            self._place.who,
+            self._slot.network,
             ending.code,
             ending.reason,
             now - self._opened,

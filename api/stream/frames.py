@@ -1,8 +1,8 @@
 """WebSocket frames (RFC 6455) as a server sends them: whole, unmasked, uncompressed. Pure."""
 
 _TEXT, _CLOSE, _PING, _PONG = 0x81, 0x88, 0x89, 0x8A
-_LONGEST_REASON = 123
-"""Bytes: a control frame holds 125, two of them the code."""
+_MAX_REASON_BYTES = 123
+"""A control frame holds 125, two of them the code."""
 
 PING = bytes([_PING, 0])
 
@@ -23,13 +23,13 @@ def pong(payload: bytes) -> bytes:
 
 
 def close(code: int | None, reason: str = "") -> bytes:
-    """The end; a code of None answers a close that gave none. `reason` is plain ASCII."""
-    said = b"" if code is None else code.to_bytes(2, "big") + reason.encode()[:_LONGEST_REASON]
-    return bytes((_CLOSE, len(said))) + said
+    """A close frame; None answers a close frame without a code. `reason` is plain ASCII."""
+    body = b"" if code is None else code.to_bytes(2, "big") + reason.encode()[:_MAX_REASON_BYTES]
+    return bytes((_CLOSE, len(body))) + body
 
 
 def end_of_frame(data: bytes, offset: int) -> int:
-    """Where the frame ends that `offset` lies within; `offset` itself when it lies between two.
+    """End of the frame that contains `offset`; `offset` itself when it lies between two.
 
     `data` is whole frames of this module.
     """

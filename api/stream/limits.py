@@ -1,4 +1,4 @@
-"""What one process gives to the stream's clients, and how long it waits for them."""
+"""Limits and timeouts of one process's stream."""
 
 import threading
 from collections import Counter
@@ -15,69 +15,70 @@ class StreamLimits:
     clients: int = 2_000
     clients_per_address: int = 50
     queued_bytes: int = 1 << 20
-    """Of messages that a client's socket did not take yet, beyond what it was greeted with."""
+    """Messages that a client's socket did not take yet, beyond its greeting."""
     socket_bytes: int = 128 << 10
-    """Of messages that the kernel holds for a client; it takes twice that for its own needs."""
+    """Send buffer of a socket (SO_SNDBUF); the kernel allocates twice that."""
     message_bytes: int = 4 << 10
-    """Of one message from a client, in as many frames as it likes."""
+    """Of one message from a client, in any number of frames."""
     burst: int = 20
-    """Frames that a client may send at once …"""
+    """Frames that a client may send at once."""
     frames_per_second: float = 2.0
-    """… and how fast it may send more."""
+    """Rate at which a client may send more than the burst."""
     ping_seconds: float = 30.0
     pong_seconds: float = 10.0
     """From a ping to its pong."""
     close_seconds: float = 1.0
-    """From our word that a connection ends to its end, whether or not the client answers."""
+    """From our close frame to the end of the connection, answered or not."""
     resumed_messages: int = 10_000
-    """That a client may have missed; one that missed more is given the book anew."""
+    """Missed messages that are sent again; a client that missed more gets a snapshot."""
+
+
+@dataclass
+class StreamSlot:
+    """A client's place in the limits."""
+
+    slots: "StreamSlots"
+    network: str
+    released: bool = False
+
+    def release(self) -> None:
+        """Give the slot back; idempotent."""
+        if not self.released:
+            self.released = True
+            self.slots.free(self.network)
 
 
 class StreamSlots:
-    """Counts who is in, by address. Any thread may ask."""
+    """Counts open streams by client address. Threads share it."""
 
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
-        self._inside: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
 
-    def enter(self, address: str) -> "StreamSlot":
-        """A place for a client. Raises `Unavailable` or `TooMany` when there is none."""
+    def take(self, address: str) -> StreamSlot:
+        """A slot for a client. Raises `Unavailable` or `TooManyRequests` without a free one."""
         if not self._limits.clients:
             raise Unavailable("this process serves no stream", code="STREAM_NOT_SERVED")
-        who = client_network(address)
+        network = client_network(address)
         with self._lock:
-            if self._inside.total() >= self._limits.clients:
+            if self._taken.total() >= self._limits.clients:
                 raise Unavailable("all places of the stream are taken", code="STREAM_FULL")
-            if self._inside[who] >= self._limits.clients_per_address:
+            if self._taken[network] >= self._limits.clients_per_address:
                 raise TooManyRequests(
                     f"{self._limits.clients_per_address} streams are open from your address",
                     code="TOO_MANY_STREAMS",
                 )
-            self._inside[who] += 1
-        return StreamSlot(self, who)
+            self._taken[network] += 1
+        return StreamSlot(self, network)
 
-    def leave(self, who: str) -> None:
-        """Free a place."""
+    def free(self, network: str) -> None:
+        """Count one stream of the network less."""
         with self._lock:
-            self._inside[who] -= 1
-            if not self._inside[who]:
-                del self._inside[who]
+            self._taken[network] -= 1
+            if not self._taken[network]:
+                del self._taken[network]
 
     def __len__(self) -> int:
         with self._lock:
-            return self._inside.total()
-
-
-class StreamSlot:
-    """A client's place, until it is left; leaving twice is leaving once."""
-
-    def __init__(self, doors: StreamSlots, who: str) -> None:
-        self._doors: StreamSlots | None = doors
-        self.who = who
-
-    def leave(self) -> None:
-        """Give the place back."""
-        doors, self._doors = self._doors, None
-        if doors is not None:
-            doors.leave(self.who)
+            return self._taken.total()

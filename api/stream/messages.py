@@ -1,8 +1,7 @@
-"""What the stream says, as the JSON of the specification's two kinds and of the two markers.
+"""Messages of the stream as JSON: the specification's two kinds, markers and transfers.
 
-A message is made once, up to its last members; `number` adds those that hang on who is told:
-`seq`, `prevSeq`, and how a ledger ends. A body is a JSON object that was left open, without its
-brace.
+A message of the book is encoded once for all clients, as a body: a JSON object without its closing
+brace. `number` adds the members that depend on the audience: `seq`, `prevSeq`, the end of a ledger.
 """
 
 from collections.abc import Mapping
@@ -15,18 +14,21 @@ from api.auth.claims import AuthSession
 from api.orderbook.responses import shape_offer, shape_order
 from api.responses import iso_time
 from api.stream import frames
-from api.stream.owned import Mode
 from api.stream.requests import Channel, Topic
 from indexer.orderbook.offers import OfferKey, OfferRow, offer_from_entry
 from indexer.orderbook.orders import order_from_entry
-from warehouse_schema.identifiers import Height, UnixSeconds
+from warehouse_schema.identifiers import Height
 
 Op: TypeAlias = Literal["add", "update", "remove"]
+Mode: TypeAlias = Literal["snapshot", "resume"]
+
+LAST = b',"last":true'
+"""Member of the last message of a ledger."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """An offer that is listed."""
+class ListedOffer:
+    """An offer in the book."""
 
     topic: Topic
     entry: bytes
@@ -40,81 +42,67 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class BookChange:
     """One message of a ledger."""
 
     topic: Topic
     body: bytes
     op: Op | None
     """None on an order."""
-    listed: Listed | None
-    """The offer that it is about; None on an order."""
+    offer: ListedOffer | None
+    """None on an order."""
 
 
-def listed(offer: OfferRow) -> Listed:
-    """An offer as the stream keeps it."""
-    topic = Topic("orderbook", offer.provider, offer.direction, offer.currency, offer.rails)
-    return Listed(topic, orjson.dumps(shape_offer(offer)))
+def listed_offer(row: OfferRow) -> ListedOffer:
+    """An offer with its JSON."""
+    topic = Topic("orderbook", row.provider, row.direction, row.currency, row.rails)
+    return ListedOffer(topic, orjson.dumps(shape_offer(row)))
 
 
-def change(channel: Channel, op: Op | None, entry: Mapping[str, Any], ledger: Height) -> Change:
+def book_change(
+    channel: Channel, op: Op | None, entry: Mapping[str, Any], ledger: Height
+) -> BookChange:
     """A row of the outbox as a message."""
     if channel == "orderbook" and op is not None:
-        offer = listed(offer_from_entry(entry))
-        return Change(offer.topic, offer_body(op, offer, ledger), op, offer)
+        offer = listed_offer(offer_from_entry(entry))
+        return BookChange(offer.topic, offer_body(op, offer, ledger), op, offer)
     order = order_from_entry(entry)
     topic = Topic("intent", order.provider, order.direction, order.currency, (order.rail,))
-    shaped = orjson.dumps(shape_order(order))
-    return Change(
-        topic, b'{"channel":"intent","intent":%b,"ledger":%d' % (shaped, ledger), None, None
-    )
+    json = orjson.dumps(shape_order(order))
+    body = b'{"channel":"intent","intent":%b,"ledger":%d' % (json, ledger)
+    return BookChange(topic, body, None, None)
 
 
-def offer_body(op: Op, offer: Listed, ledger: Height) -> bytes:
-    """What happened to an offer."""
-    return b'{"channel":"orderbook","op":"%b","entry":%b,"ledger":%d' % (
-        op.encode(),
-        offer.entry,
-        ledger,
-    )
+def offer_body(op: Op, offer: ListedOffer, ledger: Height) -> bytes:
+    """A change of an offer."""
+    members = op.encode(), offer.entry, ledger
+    return b'{"channel":"orderbook","op":"%b","entry":%b,"ledger":%d' % members
 
 
-def ledger_body(ledger: Height) -> bytes:
-    """A marker: up to this ledger there is nothing more to tell."""
-    return b'{"channel":"ledger","ledger":%d' % ledger
-
-
-def opening_body(mode: Mode, ledger: Height) -> bytes:
-    """A marker: what follows is the whole book as of the ledger, or what came after it."""
+def marker_body(ledger: Height, mode: Mode | None = None) -> bytes:
+    """A marker: nothing more up to this ledger; with a mode, what the next messages are."""
+    if mode is None:
+        return b'{"channel":"ledger","ledger":%d' % ledger
     return b'{"channel":"stream","mode":"%b","ledger":%d' % (mode.encode(), ledger)
 
 
+def number(body: bytes, seq: int, end: bytes) -> bytes:
+    """The frame of the audience's message `seq`; `end` is empty but for the last of a ledger."""
+    return frames.text(b'%b,"seq":%d,"prevSeq":%d%b}' % (body, seq, seq - 1, end))
+
+
 def transfer_frame(transfer: bytes, number: int) -> bytes:
-    """A transfer of whoever is told; `number` is of its owner's alone."""
+    """A transfer's state; `number` counts the events of its owner."""
     return frames.text(b'{"channel":"transfer","transfer":%b,"number":%d}' % (transfer, number))
 
 
 def transfers_frame(mode: Mode, session: AuthSession, number: int) -> bytes:
-    """A marker: the token was taken, and all up to the number has been told."""
-    said = {
+    """A marker: the token was accepted, and every event up to the number was sent."""
+    marker = {
         "channel": "transfer",
         "mode": mode,
         "account": session.account,
         "expiresAt": iso_time(session.expires_at),
         "number": number,
     }
-    return frames.text(orjson.dumps(said))
-
-
-LAST = b',"last":true'
-"""Ends a ledger."""
-
-
-def last_of_newest(close_time: UnixSeconds) -> bytes:
-    """Ends the newest ledger, of which it is known when it closed."""
-    return b'%b,"closedAt":"%b"' % (LAST, iso_time(close_time).encode())
-
-
-def number(body: bytes, seq: int, end: bytes) -> bytes:
-    """The frame of a message that is number `seq` of those who are told; `end` may be empty."""
-    return frames.text(b'%b,"seq":%d,"prevSeq":%d%b}' % (body, seq, seq - 1, end))
+    return frames.text(orjson.dumps(marker))

@@ -1,8 +1,8 @@
-"""What the stream reads of the warehouse: the book to begin with, then the outbox.
+"""Reads the order book and its outbox for the stream.
 
-A reader stands at a ledger and at the id of the last message up to it, both read in one snapshot.
-Ids are given out under one lock that is held until commit, so whatever commits later has a higher
-one, and a transaction's messages are seen all or not at all.
+A reader's position is a ledger and the id of the last outbox row up to it, read in one snapshot.
+Ids are assigned under one lock that is held until commit: a later commit has a higher id, and a
+transaction's rows are visible all or not at all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,145 +14,149 @@ from sqlalchemy import Connection, Row, not_, select
 
 from api.errors import OrderBookNotReady
 from api.orderbook import queries
-from api.stream.messages import Change, Listed, change, listed
+from api.stream.messages import BookChange, ListedOffer, book_change, listed_offer
+from indexer.orderbook.offers import OfferKey
 from indexer.orderbook.store import RETAINED_LEDGERS
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
 
-MOST_UNREAD = 20_000
-"""Messages read at once: whoever is further behind begins anew."""
+MAX_UNREAD = 20_000
+"""Rows read at once; a reader that is further behind starts from a new snapshot."""
 
-_stored = tables.stream_events.c
+_rows = tables.stream_events.c
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """Up to where a reader knows everything."""
+    """The ledger and outbox row up to which everything was read."""
 
     ledger: Height
     close_time: UnixSeconds
     position: int
-    """Id of the last message."""
+    """Id of the last row."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxBatch:
-    """What one ledger changed, or what a rebuild mended as of it."""
+    """The changes of one ledger, or a rebuild's corrections as of it."""
 
     ledger: Height
     position: int
-    """Id of its last message."""
+    """Id of its last row."""
     revised: bool
-    changes: tuple[Change, ...]
+    """From a rebuild."""
+    changes: tuple[BookChange, ...]
+
+    def apply_to(self, book: dict[OfferKey, ListedOffer]) -> None:
+        """Update a book with the changes of offers."""
+        for change in self.changes:
+            if change.offer is not None and change.op == "remove":
+                book.pop(change.offer.key, None)
+            elif change.offer is not None:
+                book[change.offer.key] = change.offer
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """The whole book, to begin with."""
+class BookSnapshot:
+    """The whole book."""
 
-    standing: ReadPosition
-    offers: tuple[Listed, ...]
+    at: ReadPosition
+    offers: tuple[ListedOffer, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BookMessages:
-    """What came since a standing."""
+    """The changes up to a position."""
 
-    standing: ReadPosition
+    at: ReadPosition
     batches: tuple[OutboxBatch, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """What came since a ledger that a client has the book of, and up to which id."""
+class MissedMessages:
+    """The changes since a client's ledger, up to an outbox id."""
 
     position: int
     batches: tuple[OutboxBatch, ...]
 
 
-def read_start(connection: Connection, chain: ChainId) -> Start:
+def read_book_snapshot(connection: Connection, chain: ChainId) -> BookSnapshot:
     """The book now. Raises `OrderBookNotReady`."""
-    now = _standing(connection, chain)
+    now = _position(connection, chain)
     if now is None:
         raise OrderBookNotReady(f"no ledger of {chain} has been folded yet")
-    return Start(now, tuple(listed(offer) for offer in queries.offers(connection)))
+    return BookSnapshot(now, tuple(listed_offer(offer) for offer in queries.offers(connection)))
 
 
-def read_on(connection: Connection, chain: ChainId, since: ReadPosition) -> BookMessages | None:
-    """What came since; None when the outbox cannot say, and the book must be read anew.
+def read_since(connection: Connection, chain: ChainId, since: ReadPosition) -> BookMessages | None:
+    """The changes since a position; None when the outbox has gaps and a new snapshot is needed.
 
-    That is after a pause in which messages were dropped unread, or in a warehouse that was put back
-    to an earlier state.
+    That is after a pause in which rows were deleted unread, or when the warehouse was restored to
+    an earlier state.
     """
-    now = _standing(connection, chain)
+    now = _position(connection, chain)
     if now is None or not 0 <= now.ledger - since.ledger <= RETAINED_LEDGERS:
         return None
     if 0 < now.position < since.position:
         return None
-    rows = _messages(connection, chain, _stored.id > since.position, most=MOST_UNREAD)
+    rows = _read_rows(connection, chain, _rows.id > since.position, limit=MAX_UNREAD)
     if rows is None:
         return None
-    # An outbox that has run empty names no position.
-    standing = replace(now, position=max(now.position, since.position))
-    return BookMessages(standing, tuple(_batches(rows)))
+    # An empty outbox has no last id.
+    at = replace(now, position=max(now.position, since.position))
+    return BookMessages(at, tuple(_batches(rows)))
 
 
 def read_missed(
-    connection: Connection, chain: ChainId, after: Height, *, most: int
-) -> Missed | None:
-    """What came after a ledger; None when that cannot be told exactly, or in so many messages.
+    connection: Connection, chain: ChainId, after: Height, *, limit: int
+) -> MissedMessages | None:
+    """The changes after a ledger; None when they are not exactly known, or more than the limit.
 
-    Messages go by whole ledgers, the oldest first, so one of an earlier ledger that is still there
-    shows that none after it is gone. What a rebuild says does not count: it stands for a difference
-    to what was stored, not for its ledger. And a client at the very ledger of a rebuild may have
-    either book.
+    Rows are deleted by whole ledgers, oldest first, so a remaining row of an earlier ledger proves
+    that none after it is gone. A rebuild's rows prove nothing: they hold a difference to what was
+    stored, not their ledger. And a client at the ledger of a rebuild may have either book.
     """
-    now = _standing(connection, chain)
-    if now is None or after > now.ledger or _was_revised(connection, chain, after):
+    now = _position(connection, chain)
+    if now is None or after > now.ledger:
         return None
-    if after < now.ledger and not _is_held(connection, chain, after):
+    if _exists(connection, chain, _rows.ledger == after, _rows.revised):
         return None
-    rows = _messages(connection, chain, _stored.ledger > after, most=most)
-    return None if rows is None else Missed(now.position, tuple(_batches(rows)))
+    if after < now.ledger and not _exists(
+        connection, chain, _rows.ledger <= after + 1, not_(_rows.revised)
+    ):
+        return None
+    rows = _read_rows(connection, chain, _rows.ledger > after, limit=limit)
+    return None if rows is None else MissedMessages(now.position, tuple(_batches(rows)))
 
 
-def _standing(connection: Connection, chain: ChainId) -> ReadPosition | None:
+def _position(connection: Connection, chain: ChainId) -> ReadPosition | None:
     found = queries.read_book(connection, chain)
     if found is None:
         return None
     mark, book = found
-    # An outbox that is empty names no message.
+    # An empty outbox has no last id.
     return ReadPosition(book.ledger, book.close_time, mark.last_message or 0)
 
 
-def _was_revised(connection: Connection, chain: ChainId, ledger: Height) -> bool:
-    rows = select(_stored.id).where(
-        _stored.chain == chain, _stored.ledger == ledger, _stored.revised
-    )
+def _exists(connection: Connection, chain: ChainId, *conditions: Any) -> bool:
+    rows = select(_rows.id).where(_rows.chain == chain, *conditions)
     return bool(connection.scalar(select(rows.exists())))
 
 
-def _is_held(connection: Connection, chain: ChainId, after: Height) -> bool:
-    rows = select(_stored.id).where(
-        _stored.chain == chain, _stored.ledger <= after + 1, not_(_stored.revised)
-    )
-    return bool(connection.scalar(select(rows.exists())))
-
-
-def _messages(
-    connection: Connection, chain: ChainId, condition: Any, *, most: int
+def _read_rows(
+    connection: Connection, chain: ChainId, condition: Any, *, limit: int
 ) -> Sequence[Row[Any]] | None:
-    query = select(tables.stream_events).where(_stored.chain == chain, condition)
-    rows = connection.execute(query.order_by(_stored.id).limit(most + 1)).all()
-    return None if len(rows) > most else rows
+    query = select(tables.stream_events).where(_rows.chain == chain, condition)
+    rows = connection.execute(query.order_by(_rows.id).limit(limit + 1)).all()
+    return None if len(rows) > limit else rows
 
 
 def _batches(rows: Iterable[Row[Any]]) -> Iterator[OutboxBatch]:
     for (ledger, revised), group in groupby(rows, key=lambda row: (row.ledger, row.revised)):
-        messages = list(group)
+        batch = list(group)
         yield OutboxBatch(
             ledger=ledger,
-            position=messages[-1].id,
+            position=batch[-1].id,
             revised=revised,
-            changes=tuple(change(row.channel, row.op, row.entry, ledger) for row in messages),
+            changes=tuple(book_change(row.channel, row.op, row.entry, ledger) for row in batch),
         )

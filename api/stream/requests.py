@@ -1,22 +1,24 @@
-"""The query of `/api/v1/stream`, read strictly: what is not understood is refused.
+"""What a client asks of the stream: the query of `/api/v1/stream`, and the messages it sends.
 
-The filters look at what an offer or an order is identified by and keeps for life, so that whether
-an entry is within a filter never changes: nothing has to be remembered a client, and an `update` is
-never an `add` or a `remove` in disguise. An empty value is the same as none; unknown parameters are
-left alone, and a known one given twice is refused.
+The filters look at what identifies an offer or an order and never changes. So an entry never moves
+into or out of a filter: the stream keeps no state per client for it, and an `update` is never an
+`add` or a `remove`. An empty value is the same as none, unknown parameters are ignored, a known one
+given twice is an error.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast
+
+import orjson
 
 from api.errors import BadRequest
 from api.orderbook.filters import FILTERS, parse_filters, parse_provider
 from indexer.market.escrow_events import OrderDirection
 from warehouse_schema.identifiers import Height, StellarAddress
 
-WISHES = (*FILTERS, "provider", "channel", "markers", "after")
+PARAMETERS = (*FILTERS, "provider", "channel", "markers", "after")
 
 Channel: TypeAlias = Literal["orderbook", "intent"]
 
@@ -25,7 +27,7 @@ _HEIGHT = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What an offer or an order is about. Nothing of it changes while it lives."""
+    """What identifies an offer or an order. Never changes."""
 
     channel: Channel
     provider: StellarAddress
@@ -37,7 +39,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a client wants to hear of; None leaves it open."""
+    """Topics that a client subscribes to; None matches any value."""
 
     rail: str | None = None
     currency: str | None = None
@@ -46,7 +48,7 @@ class Filters:
     channel: Channel | None = None
 
     def admit(self, topic: Topic) -> bool:
-        """Whether the topic is within the filters."""
+        """Whether the topic matches."""
         return (
             (self.channel is None or self.channel == topic.channel)
             and (self.rail is None or self.rail in topic.rails)
@@ -58,59 +60,72 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeRequest:
-    """What a client asked for as it connected."""
+    """The parsed query of a connection."""
 
     filters: Filters = Filters()
     markers: bool = False
-    """Wants to be told of ledgers that change nothing."""
+    """Send a marker also for ledgers without a change."""
     after: Height | None = None
-    """Has the book as of this ledger, and wants what came since."""
+    """The client has the book as of this ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransfersRequest:
+    """A client's request for messages about its own transfers."""
+
+    token: str = field(repr=False)
+    after: int | None = None
+    """The client has every event up to this number of its own."""
+
+
+class BadClientMessage(Exception):
+    """A request for transfers that cannot be parsed."""
 
 
 def parse_subscribe_request(query: Mapping[str, str]) -> SubscribeRequest:
     """Raises `BadRequest` that names the parameter."""
-    return SubscribeRequest(
-        _filters(query), _flag("markers", query), _after(query.get("after", ""))
-    )
-
-
-def _filters(query: Mapping[str, str]) -> Filters:
     for name in ("minAmount", "maxAmount"):
         if query.get(name):
-            # An offer's limits move with its provider's balance. A client that believes in such a
-            # filter would be shown offers it means to have excluded.
+            # An offer's limits change with its provider's balance: the client would be sent offers
+            # that it means to exclude.
             raise BadRequest(
                 f"{name} is a filter of GET /api/v1/orderbook, not of the stream",
                 code="BAD_FILTER",
             )
     shared, provider = parse_filters(query), query.get("provider")
-    return Filters(
-        rail=shared.rail,
-        currency=shared.currency,
-        direction=shared.direction,
-        provider=parse_provider(provider) if provider else None,
-        channel=_channel(query.get("channel", "")),
+    address = parse_provider(provider) if provider else None
+    channel, markers, after = (query.get(name, "") for name in ("channel", "markers", "after"))
+    if channel not in ("", "orderbook", "intent"):
+        raise BadRequest(
+            f"channel is {channel!r}; it must be orderbook or intent", code="BAD_FILTER"
+        )
+    if markers not in ("", "0", "1"):
+        raise BadRequest(f"markers is {markers!r}; it must be 0 or 1", code="BAD_FILTER")
+    if after and not _HEIGHT.fullmatch(after):
+        raise BadRequest(f"after is {after!r}; it must be the number of a ledger", code="BAD_AFTER")
+    return SubscribeRequest(
+        Filters(
+            rail=shared.rail,
+            currency=shared.currency,
+            direction=shared.direction,
+            provider=address,
+            channel=cast(Channel, channel) if channel else None,
+        ),
+        markers=markers == "1",
+        after=Height(int(after)) if after else None,
     )
 
 
-def _channel(text: str) -> Channel | None:
-    if not text:
+def parse_client_message(text: str) -> TransfersRequest | None:
+    """The request in a message; None if it holds none. Raises `BadClientMessage`."""
+    try:
+        message = orjson.loads(text)
+    except ValueError:
         return None
-    if text not in ("orderbook", "intent"):
-        raise BadRequest(f"channel is {text!r}; it must be orderbook or intent", code="BAD_FILTER")
-    return cast(Channel, text)
-
-
-def _flag(name: str, query: Mapping[str, str]) -> bool:
-    text = query.get(name, "")
-    if text not in ("", "0", "1"):
-        raise BadRequest(f"{name} is {text!r}; it must be 0 or 1", code="BAD_FILTER")
-    return text == "1"
-
-
-def _after(text: str) -> Height | None:
-    if not text:
+    if not isinstance(message, dict) or "auth" not in message:
         return None
-    if not _HEIGHT.fullmatch(text):
-        raise BadRequest(f"after is {text!r}; it must be the number of a ledger", code="BAD_AFTER")
-    return Height(int(text))
+    token, after = message["auth"], message.get("after")
+    # True and false are numbers to Python.
+    if not isinstance(token, str) or not (after is None or (type(after) is int and after >= 0)):
+        raise BadClientMessage
+    return TransfersRequest(token, after)

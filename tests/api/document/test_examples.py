@@ -33,8 +33,10 @@ from api.openapi import BEFORE_THE_APP, EXAMPLES
 from api.orderbook import queries
 from api.rate_limits import READS, RateBudgets, RateLimiter
 from api.stream import messages
-from api.stream.client_messages import read_speech
+from api.stream.audience import end_of_ledger
 from api.stream.limits import StreamLimits
+from api.stream.outbox import ReadPosition
+from api.stream.requests import parse_client_message
 from api.stream.socket import stream_of
 from indexer.actions.mint_check import MintRefusal
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
@@ -219,7 +221,7 @@ def shake(client: FlaskClient, query: str = "", **headers: str) -> Any:
 
 def test_a_stream_that_has_no_place_says_so(reader: Engine, example: Any) -> None:
     app = make_app(reader, stream=StreamLimits(clients=1))
-    assert stream_of(app).slots.enter("192.0.2.1")
+    assert stream_of(app).slots.take("192.0.2.1")
     example("openStream", "STREAM_FULL", shake(app.test_client()))
     app = make_app(reader, stream=StreamLimits(clients=0))
     example("openStream", "STREAM_NOT_SERVED", shake(app.test_client()))
@@ -227,7 +229,7 @@ def test_a_stream_that_has_no_place_says_so(reader: Engine, example: Any) -> Non
     refused = shake(app.test_client(), Origin="https://evil.example")
     example("openStream", "ORIGIN_NOT_ALLOWED", refused)
     app = make_app(reader, stream=StreamLimits(clients_per_address=1))
-    assert stream_of(app).slots.enter("127.0.0.1")
+    assert stream_of(app).slots.take("127.0.0.1")
     example("openStream", "TOO_MANY_STREAMS", shake(app.test_client()))
 
 
@@ -549,15 +551,15 @@ def test_what_any_path_may_say(cut_off: FlaskClient, example: Any) -> None:
 
 def test_what_the_stream_says_is_the_example(market: Connection, example: Any) -> None:
     [offer] = queries.offers(market)
-    body = messages.offer_body("add", messages.listed(offer), NOW_LEDGER)
-    end = messages.last_of_newest(CLOSED_AT)
+    body = messages.offer_body("add", messages.listed_offer(offer), NOW_LEDGER)
+    end = end_of_ledger(NOW_LEDGER, ReadPosition(NOW_LEDGER, CLOSED_AT, 0))
     example("openStream", "OfferMessage", said(messages.number(body, 1000004, end)))
     entry = dict(market.exec_driver_sql("SELECT * FROM projections.orders").one()._mapping)
-    order = messages.change("intent", None, entry, NOW_LEDGER)
+    order = messages.book_change("intent", None, entry, NOW_LEDGER)
     example("openStream", "OrderMessage", said(messages.number(order.body, 1000005, end)))
-    marker = messages.ledger_body(NOW_LEDGER)
+    marker = messages.marker_body(NOW_LEDGER)
     example("openStream", "LedgerMarker", said(messages.number(marker, 1000006, end)))
-    opening = messages.opening_body("resume", NOW_LEDGER)
+    opening = messages.marker_body(NOW_LEDGER, "resume")
     example("openStream", "StreamMarker", said(messages.number(opening, 1000007, b"")))
 
 
@@ -573,7 +575,7 @@ def test_what_an_owner_says_and_is_told_is_the_example(
     marker = said(messages.transfers_frame("resume", session, 57))
     example("openStream", "TransferMarker", marker)
     asked = {"auth": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJHQSJ9.c2ln", "after": 41}
-    assert read_speech(json.dumps(asked)) is not None
+    assert parse_client_message(json.dumps(asked)) is not None
     example("openStream", "Authentication", asked)
     for table in (intake.transfers, intake.quotes, cursors):
         rows.execute(delete(table))

@@ -5,7 +5,7 @@ import json
 from wsproto.connection import Connection, ConnectionType
 
 from api.stream.audience import Audience
-from api.stream.messages import Change, Listed, offer_body
+from api.stream.messages import BookChange, ListedOffer, offer_body
 from api.stream.outbox import OutboxBatch, ReadPosition
 from api.stream.requests import Filters, Topic
 from tests.factories.projections import address
@@ -13,7 +13,7 @@ from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 
 PROVIDER = StellarAddress(address(1))
 EURO, DOLLAR = (Topic("orderbook", PROVIDER, "onramp", c, ("wise",)) for c in ("EUR", "USD"))
-OFFERS = [Listed(EURO, b'"euro"'), Listed(DOLLAR, b'"dollar"')]
+OFFERS = [ListedOffer(EURO, b'"euro"'), ListedOffer(DOLLAR, b'"dollar"')]
 
 
 def read(frames):
@@ -23,9 +23,9 @@ def read(frames):
 
 
 def batch(ledger, *topics):
-    listed = [Listed(topic, b'"new"') for topic in topics]
+    listed = [ListedOffer(topic, b'"new"') for topic in topics]
     changes = tuple(
-        Change(each.topic, offer_body("update", each, Height(ledger)), "update", each)
+        BookChange(each.topic, offer_body("update", each, Height(ledger)), "update", each)
         for each in listed
     )
     return OutboxBatch(Height(ledger), ledger * 10, False, changes)
@@ -53,9 +53,9 @@ def ends(messages):
 
 def test_whoever_comes_later_is_told_the_same_under_the_same_numbers():
     audience = Audience(Filters(), markers=False)
-    early = read(audience.greet(OFFERS, at(1), opening=False))
+    early = read(audience.greet(OFFERS, at(1), marked=False))
     first = read(audience.tell([batch(2, EURO, DOLLAR)], at(2)))
-    late = read(audience.greet(OFFERS, at(2), opening=True))
+    late = read(audience.greet(OFFERS, at(2), marked=True))
     back = read(audience.resume([batch(2, EURO, DOLLAR)], Height(1), at(2)))
     second = read(audience.tell([batch(3, EURO)], at(3)))
     assert_follows([*early, *first], second)
@@ -85,21 +85,21 @@ def test_a_marker_says_up_to_where_nothing_more_is_to_be_told():
 
 def test_a_snapshot_is_made_once_until_something_is_told():
     audience = Audience(Filters(), markers=False)
-    first = audience.greet(iter(OFFERS), at(1), opening=False)
-    assert audience.greet(iter([]), at(1), opening=False) is first
-    later = read(audience.greet(OFFERS, at(2), opening=False))
+    first = audience.greet(iter(OFFERS), at(1), marked=False)
+    assert audience.greet(iter([]), at(1), marked=False) is first
+    later = read(audience.greet(OFFERS, at(2), marked=False))
     assert {m["ledger"] for m in later} == {2}
     audience.tell([batch(3, EURO)], at(3))
-    assert audience.greet(iter([]), at(3), opening=False) == b""
+    assert audience.greet(iter([]), at(3), marked=False) == b""
 
 
 def test_an_empty_book_is_told_as_far_as_it_was_asked_for():
     quiet, marked = (Audience(Filters(), markers=markers) for markers in (False, True))
-    assert quiet.greet([], at(1), opening=False) == b""
-    (marker,) = read(marked.greet([], at(1), opening=False))
+    assert quiet.greet([], at(1), marked=False) == b""
+    (marker,) = read(marked.greet([], at(1), marked=False))
     assert (marker["channel"], marker["ledger"], marker["last"]) == ("ledger", 1, True)
     for audience in (quiet, marked):
-        (opening,) = read(audience.greet([], at(1), opening=True))
+        (opening,) = read(audience.greet([], at(1), marked=True))
         assert (opening["mode"], opening["ledger"], opening["last"]) == ("snapshot", 1, True)
         assert_follows([opening], read(audience.tell([batch(2, EURO)], at(2))))
 
@@ -117,7 +117,7 @@ def test_a_resume_without_anything_missed_is_complete_in_itself():
 
 def test_of_the_newest_ledger_it_is_told_when_it_closed():
     audience = Audience(Filters(), markers=True)
-    messages = read(audience.greet(OFFERS, at(7), opening=True))
+    messages = read(audience.greet(OFFERS, at(7), marked=True))
     messages += read(audience.tell([batch(8, EURO), batch(9, EURO, DOLLAR)], at(9)))
     messages += read(audience.tell([], at(10)))
     messages += read(audience.resume([], Height(10), at(10)))

@@ -4,31 +4,34 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from sqlalchemy import Engine, update
 from wsproto.events import CloseConnection, TextMessage
 
+from api.auth.claims import AuthSession
 from api.deps import read_snapshot
+from api.errors import Unauthorized
 from api.metrics import Metrics
 from api.notifications import NotificationListener
 from api.stream import hub as hub_module
 from api.stream import outbox
-from api.stream.client import CLOSE_REASONS, GONE, Client
+from api.stream.client import CLOSE_REASONS, CONNECTION_LOST, Client
 from api.stream.hub import Hub
 from api.stream.limits import StreamLimits, StreamSlots
-from api.stream.outbox import Missed
+from api.stream.outbox import BookMessages, MissedMessages
 from api.stream.requests import SubscribeRequest, parse_subscribe_request
+from api.stream.transfer_subscriptions import TokenAccess
 from indexer.orderbook.state import LedgerClose
 from indexer.orderbook.store import apply_ledgers
-from tests.api.stream.conftest import Stand
+from tests.api.stream.conftest import DEVNET, Stand
 from tests.api.stream.far import Far, wait_for
 from tests.factories.book import CHAIN
 from tests.factories.streaming import PATIENCE, notify
 from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
-from warehouse_schema.identifiers import Height
+from warehouse_schema.identifiers import Height, UnixSeconds
 
 LIMITS = StreamLimits(queued_bytes=20_000, socket_bytes=4_096, close_seconds=PATIENCE)
 
@@ -38,7 +41,7 @@ class Bench:
     """A hub at work, and how to connect to it."""
 
     hub: Hub
-    doors: StreamSlots
+    slots: StreamSlots
     limits: StreamLimits
     metrics: Metrics
     ends: list[socket.socket] = field(default_factory=list)
@@ -52,7 +55,7 @@ class Bench:
         """What an operator reads."""
         return self.metrics.registry.get_sample_value(f"isthmus_{name}", labels)
 
-    def connect(self, query: str = "", missed: Missed | None = None) -> Far:
+    def connect(self, query: str = "", missed: MissedMessages | None = None) -> Far:
         near, far = socket.socketpair()
         near.setblocking(False)
         near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_bytes)
@@ -61,14 +64,18 @@ class Bench:
         pairs = dict(part.split("=") for part in query.split("&") if part)
         wish: SubscribeRequest = parse_subscribe_request(pairs)
         now = time.monotonic()
-        client = Client(near, "a", self.doors.enter("10.0.0.1"), self.limits, now)
+        client = Client(near, "a", self.slots.take("10.0.0.1"), self.limits, now)
         self.hub.join(client, wish, missed)
         return Far(far)
 
 
-def missed_after(engine: Engine, ledger: int) -> Missed:
+def no_tokens(_: str) -> AuthSession:
+    raise Unauthorized
+
+
+def missed_after(engine: Engine, ledger: int) -> MissedMessages:
     with read_snapshot(engine) as connection:
-        found = outbox.read_missed(connection, CHAIN, Height(ledger), most=100_000)
+        found = outbox.read_missed(connection, CHAIN, Height(ledger), limit=100_000)
     assert found is not None
     return found
 
@@ -81,12 +88,14 @@ def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
     changes = NotificationListener(listening)
     changes.start()
 
-    def make(*, limits: StreamLimits = LIMITS, told: bool = True) -> Bench:
+    def make(*, limits: StreamLimits = LIMITS, told: bool = True, started: bool = True) -> Bench:
         with read_snapshot(api_engine) as connection:
-            start = outbox.read_start(connection, CHAIN)
+            start = outbox.read_book_snapshot(connection, CHAIN)
         metrics = Metrics()
-        hub = Hub(api_engine, CHAIN, changes if told else None, start, metrics)
-        hub.start()
+        access = TokenAccess(no_tokens, DEVNET, lambda: UnixSeconds(0))
+        hub = Hub(api_engine, CHAIN, changes if told else None, start, metrics, access)
+        if started:
+            hub.start()
         benches.append(Bench(hub, StreamSlots(limits), limits, metrics))
         return benches[-1]
 
@@ -96,7 +105,7 @@ def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
         for far in bench.ends:
             far.close()
         bench.hub.wait(PATIENCE)
-        assert len(bench.doors) == 0
+        assert len(bench.slots) == 0
     changes.stop()
     listening.dispose()
 
@@ -147,7 +156,7 @@ def test_streams_are_counted_while_open_by_what_they_are_told_and_by_how_they_en
 
 def test_every_code_that_is_sent_is_counted_as_itself():
     metrics = Metrics()
-    for ending in (*CLOSE_REASONS, GONE):
+    for ending in (*CLOSE_REASONS, CONNECTION_LOST):
         metrics.stream_closed(ending.code)
     metrics.stream_closed(4711)
     counted = {
@@ -156,7 +165,7 @@ def test_every_code_that_is_sent_is_counted_as_itself():
         for sample in family.samples
         if sample.name == "isthmus_streams_closed_total"
     }
-    assert counted == {*(str(ending.code) for ending in (*CLOSE_REASONS, GONE)), "other"}
+    assert counted == {*(str(ending.code) for ending in (*CLOSE_REASONS, CONNECTION_LOST)), "other"}
 
 
 def test_whoever_knows_more_than_this_process_waits_for_it(make_bench, stand, api_engine):
@@ -185,14 +194,14 @@ def test_ledgers_without_a_change_go_back_for_nobody(make_bench, stand, engine, 
     known = stand.market.ledger
     with read_snapshot(api_engine) as connection:
         # Time stands, so that nothing expires.
-        clock = outbox.read_start(connection, CHAIN).standing.close_time
+        clock = outbox.read_book_snapshot(connection, CHAIN).at.close_time
     # As another process has read it, a little earlier than this one does.
     far = bench.connect(f"after={known + 3}&markers=1", missed_after(api_engine, known))
     for ledger in range(known + 1, known + 5):
         with engine.begin() as conn:
             apply_ledgers(conn, CHAIN, [LedgerClose(CHAIN, Height(ledger), clock)], [])
             notify(conn, ledger)
-        wait_for(lambda ledger=ledger: bench.hub._standing.ledger == ledger)
+        wait_for(lambda ledger=ledger: bench.hub._position.ledger == ledger)
     far.read_to(known + 4)
     told = [message["ledger"] for message in far.messages]
     assert far.messages[0]["mode"] == "resume"
@@ -206,7 +215,7 @@ def test_whoever_knows_what_never_comes_is_given_the_book(
     monkeypatch.setattr(hub_module, "_AHEAD_SECONDS", 0.1)
     bench = make_bench()
     ledger = stand.market.ledger
-    far = bench.connect(f"after={ledger}", Missed(10**9, ()))
+    far = bench.connect(f"after={ledger}", MissedMessages(10**9, ()))
     assert far.read_to(ledger).book() == stand.shown[ledger]
     assert far.messages[0]["mode"] == "snapshot"
 
@@ -248,6 +257,22 @@ def test_a_rebuild_is_told_and_then_everyone_reads_anew(make_bench, stand, engin
     assert again.read_to(later).book() == stand.shown[later]
 
 
+def test_client_lost_while_sending_leaves_the_hub_running(make_bench, stand, api_engine):
+    """Its audience is removed with it, while the hub goes through all audiences."""
+    bench = make_bench(started=False)
+    lost, kept = bench.connect(), bench.connect("markers=1")
+    bench.hub._run_jobs()
+    lost.socket.close()
+    before = bench.hub._position
+    ledger = Height(stand.move(5))
+    missed = missed_after(api_engine, before.ledger)
+    bench.hub._spread(BookMessages(replace(before, ledger=ledger), missed.batches))
+    remaining = [client.ending for client in bench.hub._clients]
+    bench.hub.start()
+    assert remaining == [None]
+    assert kept.read_to(ledger).book() == stand.shown[ledger]
+
+
 def test_at_the_end_everyone_is_told_goodbye(make_bench, stand):
     bench = make_bench()
     fars = [bench.connect().read_to(stand.market.ledger) for _ in range(5)]
@@ -255,10 +280,10 @@ def test_at_the_end_everyone_is_told_goodbye(make_bench, stand):
     assert {far.read_to_close() for far in fars} == {(1001, "server is stopping")}
     bench.hub.wait(PATIENCE)
     assert not bench.hub.is_alive
-    assert len(bench.doors) == 0
+    assert len(bench.slots) == 0
     late = bench.connect()
     assert late.socket.recv(1) == b""
-    assert len(bench.doors) == 0
+    assert len(bench.slots) == 0
 
 
 def test_without_an_answer_to_the_goodbye_the_end_comes_all_the_same(make_bench, stand):
@@ -278,7 +303,7 @@ def test_a_hub_that_cannot_be_fed_sends_everyone_away(make_bench, stand, monkeyp
     def fail(*_):
         raise RuntimeError("nobody foresaw this")
 
-    monkeypatch.setattr(outbox, "read_on", fail)
+    monkeypatch.setattr(outbox, "read_since", fail)
     stand.move()
     assert far.read_to_close() == (1011, "internal error")
     bench.hub.wait(PATIENCE)

@@ -7,33 +7,33 @@ from api.stream.limits import StreamLimits, StreamSlots
 
 
 def test_an_address_has_its_share_and_no_more():
-    doors = StreamSlots(StreamLimits(clients=5, clients_per_address=2))
-    first, _ = doors.enter("10.0.0.1"), doors.enter("10.0.0.1")
+    slots = StreamSlots(StreamLimits(clients=5, clients_per_address=2))
+    first, _ = slots.take("10.0.0.1"), slots.take("10.0.0.1")
     with pytest.raises(TooManyRequests) as refused:
-        doors.enter("10.0.0.1")
+        slots.take("10.0.0.1")
     assert refused.value.error_code == "TOO_MANY_STREAMS"
-    doors.enter("10.0.0.2")
-    first.leave()
-    first.leave()
-    assert len(doors) == 2
-    doors.enter("10.0.0.1")
+    slots.take("10.0.0.2")
+    first.release()
+    first.release()
+    assert len(slots) == 2
+    slots.take("10.0.0.1")
     with pytest.raises(TooManyRequests):
-        doors.enter("10.0.0.1")
+        slots.take("10.0.0.1")
 
 
 def test_when_all_places_are_taken_nobody_comes_in():
-    doors = StreamSlots(StreamLimits(clients=2))
-    place, _ = doors.enter("10.0.0.1"), doors.enter("10.0.0.2")
+    slots = StreamSlots(StreamLimits(clients=2))
+    place, _ = slots.take("10.0.0.1"), slots.take("10.0.0.2")
     with pytest.raises(Unavailable) as refused:
-        doors.enter("10.0.0.3")
+        slots.take("10.0.0.3")
     assert refused.value.error_code == "STREAM_FULL"
-    place.leave()
-    doors.enter("10.0.0.3")
+    place.release()
+    slots.take("10.0.0.3")
 
 
 def test_a_process_may_serve_none():
     with pytest.raises(Unavailable) as refused:
-        StreamSlots(StreamLimits(clients=0)).enter("10.0.0.1")
+        StreamSlots(StreamLimits(clients=0)).take("10.0.0.1")
     assert refused.value.error_code == "STREAM_NOT_SERVED"
 
 
@@ -53,10 +53,10 @@ def test_a_process_may_serve_none():
     ],
 )
 def test_one_network_of_ipv6_is_one_address(one, other, same):
-    doors = StreamSlots(StreamLimits(clients_per_address=1))
-    doors.enter(one)
+    slots = StreamSlots(StreamLimits(clients_per_address=1))
+    slots.take(one)
     if same:
         with pytest.raises(TooManyRequests):
-            doors.enter(other)
+            slots.take(other)
     else:
-        doors.enter(other)
+        slots.take(other)

@@ -8,8 +8,7 @@ from sqlalchemy import delete, func, insert, select, update
 from api.deps import read_snapshot
 from api.errors import OrderBookNotReady
 from api.stream import outbox
-from api.stream.book import LiveBook
-from api.stream.outbox import ReadPosition, Start
+from api.stream.outbox import BookSnapshot, ReadPosition
 from indexer.orderbook.store import RETAINED_LEDGERS
 from tests.factories.book import CHAIN
 from tests.factories.projections import CLOSE_TIME, insert_book
@@ -23,7 +22,7 @@ NEVER = UnixSeconds(0)
 
 @pytest.fixture
 def read(api_engine):
-    """Call it for what a reader sees in one snapshot: `read(outbox.read_start)`."""
+    """Call it for what a reader sees in one snapshot: `read(outbox.read_book_snapshot)`."""
 
     def one(ask, *arguments, **options):
         with read_snapshot(api_engine) as connection:
@@ -32,8 +31,8 @@ def read(api_engine):
     return one
 
 
-def missed(read, after, most=MANY):
-    return read(outbox.read_missed, Height(after), most=most)
+def missed(read, after, limit=MANY):
+    return read(outbox.read_missed, Height(after), limit=limit)
 
 
 def entries(book):
@@ -42,40 +41,40 @@ def entries(book):
 
 def test_without_a_book_there_is_no_start(read):
     with pytest.raises(OrderBookNotReady):
-        read(outbox.read_start)
+        read(outbox.read_book_snapshot)
     assert missed(read, 0) is None
-    assert read(outbox.read_on, ReadPosition(Height(0), NEVER, 0)) is None
+    assert read(outbox.read_since, ReadPosition(Height(0), NEVER, 0)) is None
 
 
 def test_what_is_read_on_leads_from_one_book_to_the_next(stand, read):
-    start = read(outbox.read_start)
-    book, standing = LiveBook(start.offers), start.standing
+    start = read(outbox.read_book_snapshot)
+    book, standing = {offer.key: offer for offer in start.offers}, start.at
     for step in (1, 1, 3, 1, 20, 1):
         stand.move(step)
-        news = read(outbox.read_on, standing)
+        news = read(outbox.read_since, standing)
         for batch in news.batches:
-            assert standing.ledger < batch.ledger <= news.standing.ledger
-            assert standing.position < batch.position <= news.standing.position
-            book.apply(batch)
-        standing = news.standing
-        fresh = read(outbox.read_start)
-        assert standing == fresh.standing
-        assert entries(book) == entries(fresh.offers)
-    assert read(outbox.read_on, standing).batches == ()
+            assert standing.ledger < batch.ledger <= news.at.ledger
+            assert standing.position < batch.position <= news.at.position
+            batch.apply_to(book)
+        standing = news.at
+        fresh = read(outbox.read_book_snapshot)
+        assert standing == fresh.at
+        assert entries(book.values()) == entries(fresh.offers)
+    assert read(outbox.read_since, standing).batches == ()
 
 
 def test_from_any_ledger_what_was_missed_leads_to_the_book(stand, read):
     starts = {}
     for _ in range(40):
         ledger = stand.move()
-        starts[ledger] = read(outbox.read_start)
+        starts[ledger] = read(outbox.read_book_snapshot)
     for ledger, start in starts.items():
-        book, found = LiveBook(start.offers), missed(read, ledger)
-        assert found.position == starts[stand.market.ledger].standing.position
+        book, found = {offer.key: offer for offer in start.offers}, missed(read, ledger)
+        assert found.position == starts[stand.market.ledger].at.position
         for batch in found.batches:
             assert batch.ledger > ledger
-            book.apply(batch)
-        assert entries(book) == entries(starts[stand.market.ledger].offers)
+            batch.apply_to(book)
+        assert entries(book.values()) == entries(starts[stand.market.ledger].offers)
 
 
 def test_a_ledger_of_the_future_cannot_be_resumed_from(stand, read):
@@ -88,8 +87,8 @@ def test_whoever_missed_too_much_is_given_the_book(stand, read):
     stand.move(20)
     first = min(stand.shown)
     rows = sum(len(batch.changes) for batch in missed(read, first).batches)
-    assert missed(read, first, most=rows) is not None
-    assert missed(read, first, most=rows - 1) is None
+    assert missed(read, first, limit=rows) is not None
+    assert missed(read, first, limit=rows - 1) is None
 
 
 def test_what_was_dropped_cannot_be_told(stand, read, engine):
@@ -120,9 +119,9 @@ def revise(stand, engine):
 
 
 def test_at_the_ledger_of_a_rebuild_a_client_may_have_either_book(stand, read, engine):
-    before = read(outbox.read_start)
+    before = read(outbox.read_book_snapshot)
     ledger = revise(stand, engine)
-    news = read(outbox.read_on, before.standing)
+    news = read(outbox.read_since, before.at)
     assert [batch.revised for batch in news.batches] == [True]
     assert missed(read, ledger) is None
     assert missed(read, ledger - 1).batches[-1] == news.batches[-1]
@@ -153,38 +152,38 @@ def test_a_rebuild_beside_an_empty_outbox_shows_nothing_to_be_there(stand, read,
 def test_a_reader_that_was_away_longer_than_messages_are_kept_begins_anew(engine, read, away):
     with engine.begin() as connection:
         insert_book(connection, chain=CHAIN, as_of_ledger=1_000 + away)
-    news = read(outbox.read_on, ReadPosition(Height(1_000), NEVER, 7))
+    news = read(outbox.read_since, ReadPosition(Height(1_000), NEVER, 7))
     assert (news is None) == (away > RETAINED_LEDGERS)
     if news is not None:
-        assert news.standing == ReadPosition(Height(1_000 + away), CLOSE_TIME, 7)
+        assert news.at == ReadPosition(Height(1_000 + away), CLOSE_TIME, 7)
 
 
 def test_a_warehouse_that_was_put_back_is_read_anew(stand, read):
-    standing = read(outbox.read_start).standing
+    standing = read(outbox.read_book_snapshot).at
     later = replace(standing, ledger=standing.ledger + 1)
-    assert read(outbox.read_on, later) is None
-    assert read(outbox.read_on, replace(standing, position=standing.position + 1)) is None
+    assert read(outbox.read_since, later) is None
+    assert read(outbox.read_since, replace(standing, position=standing.position + 1)) is None
 
 
 def test_a_reader_that_is_far_behind_begins_anew(stand, read, engine, monkeypatch):
-    standing = read(outbox.read_start).standing
+    standing = read(outbox.read_book_snapshot).at
     stand.move(30)
-    monkeypatch.setattr(outbox, "MOST_UNREAD", 10)
-    assert read(outbox.read_on, standing) is None
+    monkeypatch.setattr(outbox, "MAX_UNREAD", 10)
+    assert read(outbox.read_since, standing) is None
 
 
 def test_other_chains_have_outboxes_of_their_own(stand, read, engine):
-    before = read(outbox.read_start)
+    before = read(outbox.read_book_snapshot)
     with engine.begin() as connection:
         columns = [column for column in ROWS.columns if column.name != "id"]
         one = connection.execute(select(*columns).limit(1)).one()
         connection.execute(insert(ROWS).values({**one._mapping, "chain": "stellar:other"}))
-    assert read(outbox.read_on, before.standing).batches == ()
-    assert missed(read, before.standing.ledger).batches == ()
+    assert read(outbox.read_since, before.at).batches == ()
+    assert missed(read, before.at.ledger).batches == ()
 
 
 def test_a_start_is_what_rest_shows(stand, read):
-    start = read(outbox.read_start)
-    assert isinstance(start, Start)
-    assert start.standing.ledger == stand.market.ledger
+    start = read(outbox.read_book_snapshot)
+    assert isinstance(start, BookSnapshot)
+    assert start.at.ledger == stand.market.ledger
     assert len(start.offers) == len(stand.shown[stand.market.ledger])

@@ -21,12 +21,12 @@ from api.deps import read_snapshot
 from api.errors import IdentityUnavailable
 from api.metrics import Metrics
 from api.notifications import NotificationListener
-from api.stream import outbox, owned, owners
+from api.stream import outbox, transfer_outbox, transfer_subscriptions
 from api.stream.client import Client
 from api.stream.hub import Hub
 from api.stream.limits import StreamLimits, StreamSlots
-from api.stream.owners import Access
 from api.stream.requests import SubscribeRequest
+from api.stream.transfer_subscriptions import TokenAccess
 from indexer.transfers.store import refold_transfers
 from tests.api.stream.far import Far, wait_for
 from tests.factories.app import NOW
@@ -59,7 +59,7 @@ class House:
     now: list[int]
     admit: list[Callable[[str], AuthSession]]
     """What looks at tokens; the first."""
-    doors: StreamSlots = field(default_factory=lambda: StreamSlots(LIMITS))
+    slots: StreamSlots = field(default_factory=lambda: StreamSlots(LIMITS))
     ends: list[socket.socket] = field(default_factory=list)
 
     def connect(self, said: Any = None) -> Far:
@@ -67,7 +67,7 @@ class House:
         near.setblocking(False)
         far.settimeout(PATIENCE)
         self.ends.append(far)
-        client = Client(near, "a", self.doors.enter("10.0.0.1"), LIMITS, time.monotonic())
+        client = Client(near, "a", self.slots.take("10.0.0.1"), LIMITS, time.monotonic())
         self.hub.join(client, SubscribeRequest(), None)
         end = Far(far)
         if said is not None:
@@ -127,9 +127,9 @@ def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) 
     changes.start()
     now, gate = [NOW], Authenticator([TOKENS], Revocations(api_engine))
     admit: list[Callable[[str], AuthSession]] = [lambda shown: gate.admit(f"Bearer {shown}")]
-    access = Access(lambda shown: admit[0](shown), NETWORK, lambda: UnixSeconds(now[0]))
+    access = TokenAccess(lambda shown: admit[0](shown), NETWORK, lambda: UnixSeconds(now[0]))
     with read_snapshot(api_engine) as conn:
-        start = outbox.read_start(conn, NETWORK.stellar.id)
+        start = outbox.read_book_snapshot(conn, NETWORK.stellar.id)
     hub = Hub(api_engine, NETWORK.stellar.id, changes, start, Metrics(), access)
     hub.start()
     house = House(hub, indexer_engine, engine, api_engine, now, admit)
@@ -140,7 +140,7 @@ def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) 
     hub.wait(PATIENCE)
     changes.stop()
     listening.dispose()
-    assert len(house.doors) == 0
+    assert len(house.slots) == 0
     assert not any(each.is_alive() for each in threading.enumerate() if "stream" in each.name)
 
 
@@ -194,8 +194,8 @@ def test_what_was_missed_is_told_also_what_is_over(house: House):
 def test_who_missed_too_much_is_told_what_is_not_over(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(owned, "MOST_AT_ONCE", 2)
-    monkeypatch.setattr(owned, "MOST_OPEN", 2)
+    monkeypatch.setattr(transfer_outbox, "MAX_EVENTS", 2)
+    monkeypatch.setattr(transfer_outbox, "MAX_OPEN", 2)
     me = house.listen(after=0)
     assert (marker(me)["mode"], marker(me)["number"]) == ("resume", 0)
     made = [house.start() for _ in range(3)]
@@ -208,7 +208,7 @@ def test_who_missed_too_much_is_told_what_is_not_over(
 
 
 def test_many_who_come_at_once_are_greeted_in_turns(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(owners, "_GREETED_AT_ONCE", 1)
+    monkeypatch.setattr(transfer_subscriptions, "_GREETED_AT_ONCE", 1)
     mine = house.start()
     coming = [house.connect({"auth": token()}) for _ in range(5)]
     for far in coming:
@@ -299,7 +299,7 @@ def test_other_words_mean_nothing_and_begin_nothing(house: House):
     assert far.read_to_close() == (1008, "token refused")
     public.read_what_is_there()
     assert (public.messages, public.closed) == ([], None)
-    assert house.hub._owners._threads == ()
+    assert house.hub._transfers._threads == ()
 
 
 def test_who_leaves_while_its_token_is_looked_at_is_forgotten(house: House):
@@ -315,12 +315,12 @@ def test_who_leaves_while_its_token_is_looked_at_is_forgotten(house: House):
     gone = house.connect({"auth": token()})
     assert looked_at.wait(PATIENCE)
     gone.socket.close()
-    wait_for(lambda: len(house.doors) == 0)
+    wait_for(lambda: len(house.slots) == 0)
     may_go_on.set()
     house.admit[0] = good
     house.listen(THEIRS)
-    wait_for(lambda: [each.account for each in house.hub._owners._sessions.values()] == [THEIRS])
-    assert set(house.hub._owners._positions) == {THEIRS}
+    wait_for(lambda: [each.account for each in house.hub._transfers._sessions.values()] == [THEIRS])
+    assert set(house.hub._transfers._positions) == {THEIRS}
 
 
 def test_a_warehouse_that_goes_away_is_waited_for_and_nothing_is_lost(house: House):

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, Engine, func, select, update
 from sqlalchemy.exc import IntegrityError
 
-from api.stream.owned import read_greeting
+from api.stream.transfer_outbox import read_greeting
 from indexer.config.networks import load_network
 from indexer.ingest.retention import DeletedRows, delete_old_rows
 from tests.factories.projections import address

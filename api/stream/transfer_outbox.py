@@ -1,0 +1,144 @@
+"""Reads owners' transfer events for the stream, and the transfers as REST shows them.
+
+An event says that a transfer changed and has a number that counts its owner's events. The message
+shows the transfer as of the read: it may already include a later event, never lack an earlier one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+from sqlalchemy import ARRAY, BigInteger, Connection, Text, and_, bindparam, column, func, select
+
+from api.stream.messages import Mode
+from api.transfers.access import OwnedTransferId
+from api.transfers.details import load_details
+from api.transfers.responses import transfer_response
+from indexer.config.networks import Network
+from indexer.transfers import state_machine
+from warehouse_schema.access import revoked_tokens
+from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.intake import transfers
+from warehouse_schema.projections import transfer_events, transfer_states
+from warehouse_schema.queries import any_of
+
+MAX_EVENTS = 500
+"""Events that are read at once, and that a client may have missed to resume."""
+MAX_OPEN = 200
+"""Transfers in a snapshot: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferItem:
+    """A transfer as of its latest event."""
+
+    number: int
+    """Of that event."""
+    transfer: bytes
+    """JSON, as REST shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferGreeting:
+    """The first messages after a token was accepted."""
+
+    mode: Mode
+    items: tuple[TransferItem, ...]
+    number: int
+    """The items include every event up to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerMessages:
+    """New items by owner, in order of number, and up to which number they are complete."""
+
+    items: Mapping[StellarAddress, Sequence[TransferItem]]
+    positions: Mapping[StellarAddress, int]
+    is_complete: bool
+    """False: more events are to be read."""
+
+
+def read_owner_messages(
+    conn: Connection, network: Network, positions: Mapping[StellarAddress, int]
+) -> OwnerMessages:
+    """The events of each owner after its number."""
+    owners = bindparam("owners", list(positions), type_=ARRAY(Text))
+    numbers = bindparam("numbers", list(positions.values()), type_=ARRAY(BigInteger))
+    since = (
+        func.unnest(owners, numbers)
+        .table_valued(column("owner", Text), column("number", BigInteger), name="since")
+        .render_derived()
+    )
+    events = transfer_events.c
+    query = (
+        select(events.owner, events.number, events.transfer)
+        .join_from(
+            transfer_events,
+            since,
+            and_(events.owner == since.c.owner, events.number > since.c.number),
+        )
+        # Ownership comes from `intake.transfers`, never from derived rows.
+        .join(transfers, and_(transfers.c.id == events.transfer, transfers.c.owner == events.owner))
+        .order_by(events.owner, events.number)
+        .limit(MAX_EVENTS)
+    )
+    rows = conn.execute(query).all()
+    last = {(StellarAddress(row.owner), OwnedTransferId(row.transfer)): row.number for row in rows}
+    shown = _items(conn, network, {transfer: number for (_, transfer), number in last.items()})
+    items: dict[StellarAddress, list[TransferItem]] = {}
+    for owner, transfer in sorted(last, key=lambda each: last[each]):
+        items.setdefault(owner, []).append(shown[transfer])
+    read = {StellarAddress(row.owner): row.number for row in rows}
+    return OwnerMessages(items, {**positions, **read}, is_complete=len(rows) < MAX_EVENTS)
+
+
+def read_greeting(
+    conn: Connection, network: Network, owner: StellarAddress, after: int | None
+) -> TransferGreeting:
+    """The events after a number if they are at hand; else the transfers that are not over."""
+    last = conn.scalar(
+        select(func.max(transfer_events.c.number)).where(transfer_events.c.owner == owner)
+    )
+    number = last or 0
+    if after is not None and 0 <= number - after < MAX_EVENTS:
+        missed = read_owner_messages(conn, network, {owner: after})
+        return TransferGreeting("resume", tuple(missed.items.get(owner, ())), number)
+    items = _items(conn, network, _open_transfers(conn, owner)).values()
+    return TransferGreeting("snapshot", tuple(sorted(items, key=lambda i: i.number)), number)
+
+
+def revoked_among(conn: Connection, ids: Iterable[str]) -> set[str]:
+    """Which of these tokens were revoked."""
+    columns = revoked_tokens.c
+    return set(conn.scalars(select(columns.jti).where(columns.jti == any_of(sorted(ids)))))
+
+
+def _open_transfers(conn: Connection, owner: StellarAddress) -> dict[OwnedTransferId, int]:
+    """The owner's newest transfers that are not over → number of each one's last event."""
+    stages = [stage for stage in state_machine.STAGES if state_machine.is_outstanding(stage)]
+    newest = (
+        select(transfers.c.id)
+        .join(transfer_states, transfer_states.c.transfer == transfers.c.id)
+        .where(transfers.c.owner == owner, transfer_states.c.stage == any_of(stages))
+        .order_by(transfers.c.started_at.desc())
+        .limit(MAX_OPEN)
+    )
+    ids: list[str] = list(conn.scalars(newest))
+    events = transfer_events.c
+    last = (
+        select(events.transfer, func.max(events.number).label("number"))
+        .where(events.owner == owner, events.transfer == any_of(ids))
+        .group_by(events.transfer)
+    )
+    return {OwnedTransferId(row.transfer): row.number for row in conn.execute(last)}
+
+
+def _items(
+    conn: Connection, network: Network, numbers: Mapping[OwnedTransferId, int]
+) -> dict[str, TransferItem]:
+    return {
+        each.agreed.id: TransferItem(
+            numbers[each.agreed.id], orjson.dumps(transfer_response(network, each))
+        )
+        for each in (load_details(conn, network, list(numbers)) if numbers else ())
+    }
