@@ -1,4 +1,4 @@
-"""The trustline that a deposit's owner needs before delivery, and whether the service sponsors it."""
+"""The trustline that a deposit's owner needs for the delivery, and whether it is sponsored."""
 
 from typing import Annotated
 
