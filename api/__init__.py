@@ -1,1 +1,1 @@
-"""The public HTTP interface: parse, ask, shape. Nothing is decided or stored here."""
+"""The public HTTP interface: parse, read, respond. Nothing is decided here."""

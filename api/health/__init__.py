@@ -1,1 +1,1 @@
-"""`/healthz` and `/readyz`: for whoever runs the process."""
+"""`/healthz` and `/readyz`: for operators and orchestrators."""

@@ -1,4 +1,1 @@
-"""`/`: the market as a person sees it. Files of one page, which reads the public API by itself.
-
-`static/` is served as it is: no build step, no other host.
-"""
+"""`/`: the market page, which reads the public API. `static/` is served as is: no build step."""

@@ -1,4 +1,4 @@
-"""The page's files, read once: what is sent of each, and under which version of them all."""
+"""The page's files, read once, and the version of them all."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ TYPES: Mapping[str, str] = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-"""Suffix → media type. A file of another suffix (a licence) is kept there and not served."""
+"""Suffix → media type. A file of another suffix (a licence) is not served."""
 
-_PACKED_ALREADY = {".woff2"}
+_COMPRESSED = {".woff2"}
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file as it is sent."""
+    """A served file."""
 
     media_type: str
     body: StoredBody
@@ -46,7 +46,7 @@ class Bundle:
 
 @cache
 def load_bundle() -> Bundle:
-    """The files as they are on disk when they are first asked for."""
+    """The files, read at the first request."""
     files = {
         path.relative_to(STATIC).as_posix(): path.read_bytes()
         for path in sorted(STATIC.rglob("*"))
@@ -56,9 +56,9 @@ def load_bundle() -> Bundle:
     for name, content in files.items():
         digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
     page = Template(files.pop(PAGE).decode())
-    assets = {name: _asset(Path(name).suffix, content) for name, content in files.items()}
+    assets = {}
+    for name, content in files.items():
+        suffix = Path(name).suffix
+        body = StoredBody(content, compress=suffix not in _COMPRESSED)
+        assets[name] = Asset(TYPES[suffix], body)
     return Bundle(digest.hexdigest()[:16], page, assets)
-
-
-def _asset(suffix: str, content: bytes) -> Asset:
-    return Asset(TYPES[suffix], StoredBody(content, compress=suffix not in _PACKED_ALREADY))

@@ -24,7 +24,7 @@ _POLICY = {
     "base-uri": "'none'",
     "form-action": "'self'",
     "frame-ancestors": "'none'",
-    # Text that a stranger wrote on the chain stays text: no script may make markup of a string.
+    # Text from the chain stays text: no script may turn a string into markup.
     "require-trusted-types-for": "'script'",
     "trusted-types": "'none'",
 }
@@ -34,19 +34,19 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
 }
-"""Sent with everything here, beside what every answer has (`api.browser_headers`)."""
+"""Sent with the page and its files, beside every answer's (`api.browser_headers`)."""
 
 
 @market.get("/")
 def show_page() -> Response:
-    """The market page; what of the market it shows is in the address's query, for its script."""
+    """The market page; its script reads the query."""
     version = load_bundle().version
     return send(_page(deps().network.name), version=version, media_type=TYPES[".html"])
 
 
 @cache
 def _page(network: str) -> StoredBody:
-    """Made once, as are its digest and its packed form."""
+    """Built once, as are its digest and its gzipped form."""
     bundle = load_bundle()
     text = bundle.page.substitute(assets=f"assets/{bundle.version}", network=html.escape(network))
     return StoredBody(text.encode())
@@ -54,9 +54,9 @@ def _page(network: str) -> StoredBody:
 
 @market.get("/assets/<version>/<path:name>")
 def send_asset(version: str, name: str) -> Response:
-    """A file of the page: for good under its version, to be asked for again under another.
+    """A file of the page: immutable under its version, revalidated under another.
 
-    While one build takes another's place, a page of the one may ask the other for its files.
+    While a new build replaces an old one, a page of one may request files from the other.
     """
     bundle = load_bundle()
     asset = bundle.assets.get(name)
@@ -69,6 +69,6 @@ def send_asset(version: str, name: str) -> Response:
 
 
 @market.after_request
-def _harden(response: Response) -> Response:
+def _add_headers(response: Response) -> Response:
     response.headers.update(HEADERS)
     return response

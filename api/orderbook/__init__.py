@@ -1,5 +1,5 @@
-"""`/api/v1/orderbook` and what belongs to it: offers, depth, providers, orders. Public, read-only.
+"""`/api/v1/orderbook`, `/providers`, `/intents`: offers, depth, providers, orders. Public reads.
 
-Every answer is as of one ledger, which `X-Ledger` names; the clock of statuses and balances is that
-ledger's close time, never this machine's.
+Every answer is as of one ledger, which `X-Ledger` names. Statuses and balances use that ledger's
+close time, never this machine's clock.
 """

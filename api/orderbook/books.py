@@ -1,21 +1,21 @@
-"""The order book as this process last read it, and when it must be read again.
+"""The order book's cache of a process, and when it must be read again.
 
-A state is served only while both hold:
+A cached state is served only while both hold:
 
-- no notification came since its read began (`api.notifications`): a commit is seen by the first
+- no notification came since its read began (`api.notifications`): a commit is visible to the first
   request after its NOTIFY has arrived;
-- that read, or the last look at Postgres that found nothing changed, began less than `LEASE` ago.
-  So an answer is never older than that, whatever becomes of the listener or of a NOTIFY.
+- its read, or the last check that found nothing changed, began less than `FRESH_SECONDS` ago. So no
+  answer is older than that, also when the listener fails or a NOTIFY is lost.
 
-One thread reads at a time; who comes meanwhile waits for it, and reads again if what it read was
-overtaken. A look costs one short statement; only what has changed is read.
+One thread reads at a time; the others wait for it, and read again if its state is stale by then. A
+check costs one short statement; only changed parts are read.
 """
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, assert_never
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 import orjson
 from sqlalchemy import Connection, Engine
@@ -30,75 +30,120 @@ from api.notifications import (
     TransfersChanged,
 )
 from api.orderbook import queries
-from api.orderbook.filters import OfferFilters
-from api.orderbook.prepared import Listing, Prepared, RecordKey
-from api.orderbook.queries import Book, Mark
+from api.orderbook.filters import OfferFilters, fits
+from api.orderbook.queries import Book, BookVersion
 from api.orderbook.recent import RecentOrders, recent_orders
-from api.orderbook.responses import shape_order, shape_provider, shape_summary
-from api.responses import StoredBody
+from api.orderbook.responses import (
+    offer_response,
+    order_response,
+    provider_response,
+    summary_response,
+)
+from api.responses import BodyCache, StoredBody
+from indexer.orderbook.offers import OfferRow
 from warehouse_schema.identifiers import Bytes32, ChainId, StellarAddress
 
-LEASE = 0.09
-"""Seconds that a state is served without another look."""
-_LOOK_AHEAD = 0.05
-"""Seconds after which one request looks again while the others still go on: they need not wait."""
-_PATIENCE = 5.0
-"""Seconds to wait for another thread's read."""
+FRESH_SECONDS = 0.09
+"""How long a state is served without a check."""
+_REFRESH_SECONDS = 0.05
+"""Age at which one request checks again while the others are still served the state."""
+_READ_TIMEOUT_SECONDS = 5.0
+"""For another thread's read."""
+_MAX_LIST_BYTES = 32 * 1024 * 1024
+_MAX_RECORD_BYTES = 8 * 1024 * 1024
+"""Of cached answers: anyone may ask for any filter."""
+
+RecordKey: TypeAlias = StellarAddress | Bytes32 | RecentOrders
+"""A provider's address, an order's id, or a query for the newest orders. All are distinct."""
+ReadRecord: TypeAlias = Callable[[Connection, Book], Any]
 
 
-class Heard(NamedTuple):
-    """How much was told so far; what was read under an older count is overtaken."""
+class _Notified(NamedTuple):
+    """Notifications so far; a state that was read under a smaller count is stale."""
 
-    unsure: int = 0
-    committed: int = 0
+    resyncs: int = 0
+    commits: int = 0
+
+
+class Listing:
+    """The offers of one state in listing order, encoded once."""
+
+    def __init__(self, offers: Sequence[OfferRow]) -> None:
+        self._offers = [(offer, orjson.dumps(offer_response(offer))) for offer in offers]
+        self._lists: BodyCache[OfferFilters] = BodyCache(_MAX_LIST_BYTES)
+
+    def fitting(self, filters: OfferFilters) -> StoredBody:
+        """A JSON array of the offers that match."""
+        body = self._lists.get(filters)
+        if body is None:
+            texts = (text for offer, text in self._offers if fits(offer, filters))
+            body = StoredBody(b"[" + b",".join(texts) + b"]")
+            self._lists.put(filters, body)
+        return body
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    prepared: Prepared
-    heard: Heard
-    """Before the read of it began."""
-    looked_at: float
-    """When the last look at it began, by the monotonic clock."""
+class BookState:
+    """One state of the book with its finished answers."""
+
+    version: BookVersion
+    book: Book
+    listing: Listing
+    summary: StoredBody
+    records: BodyCache[RecordKey] = field(default_factory=lambda: BodyCache(_MAX_RECORD_BYTES))
+    """Providers and orders that exist and were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    state: BookState
+    notified: _Notified
+    """Before its read began."""
+    checked_at: float
+    """When its last check began, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class BookAnswer:
-    """A body, None where nothing of that name is known, and the book that it is as of."""
+    """A body, None for an unknown name, and the book that it is as of."""
 
     book: Book
     body: StoredBody | None
 
 
 class Books:
-    """The order book of one chain, for one process."""
+    """The order book of one chain. All methods raise `OrderBookNotReady` before the first ledger.
+
+    Threads share it. Without a listener nothing is cached.
+    """
 
     def __init__(
         self,
         engine: Engine,
         chain: ChainId,
-        changes: NotificationListener | None,
+        listener: NotificationListener | None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._chain = chain
         self._monotonic = monotonic
-        self._keeps = changes is not None
-        self._reading = threading.Lock()
-        self._held: _Held | None = None
-        self._heard = Heard()
-        if changes is not None:
-            changes.subscribe(self._hear)
+        self._caches = listener is not None
+        self._lock = threading.Lock()
+        """Held while one thread reads."""
+        self._cached: _Cached | None = None
+        self._notified = _Notified()
+        if listener is not None:
+            listener.subscribe(self._on_notification)
 
     def offers(self, filters: OfferFilters) -> BookAnswer:
-        """The offers that fit. Raises `OrderBookNotReady` before the first ledger, as all do."""
-        prepared = self._current()
-        return BookAnswer(prepared.book, prepared.listing.fitting(filters))
+        """The offers that match."""
+        state = self._current()
+        return BookAnswer(state.book, state.listing.fitting(filters))
 
     def summary(self) -> BookAnswer:
         """Depth, in total and by rail."""
-        prepared = self._current()
-        return BookAnswer(prepared.book, prepared.summary)
+        state = self._current()
+        return BookAnswer(state.book, state.summary)
 
     def provider(self, address: StellarAddress) -> BookAnswer:
         """A provider's record."""
@@ -106,113 +151,114 @@ class Books:
         def read(connection: Connection, book: Book) -> Any:
             closed = book.takes_no_orders
             view = queries.provider(connection, address, takes_no_orders=closed)
-            return None if view is None else shape_provider(view)
+            return None if view is None else provider_response(view)
 
         return self._record(address, read)
 
     def newest(self, wanted: RecentOrders) -> BookAnswer:
         """The newest orders (intents)."""
-
-        def read(connection: Connection, _: Book) -> Any:
-            return [shape_order(order) for order in recent_orders(connection, wanted)]
-
-        return self._record(wanted, read)
+        return self._record(
+            wanted,
+            lambda connection, _: [
+                order_response(order) for order in recent_orders(connection, wanted)
+            ],
+        )
 
     def order(self, order_id: Bytes32) -> BookAnswer:
         """An order (intent)."""
 
         def read(connection: Connection, _: Book) -> Any:
             order = queries.order(connection, order_id)
-            return None if order is None else shape_order(order)
+            return None if order is None else order_response(order)
 
         return self._record(order_id, read)
 
-    def _record(self, key: RecordKey, read: Callable[[Connection, Book], Any]) -> BookAnswer:
-        """What `read` finds, shaped for JSON; None where nothing of that name is known."""
-        prepared = self._current()
-        known = prepared.records.get(key)
-        if known is not None:
-            return BookAnswer(prepared.book, known)
+    def _record(self, key: RecordKey, read: ReadRecord) -> BookAnswer:
+        state = self._current()
+        cached = state.records.get(key)
+        if cached is not None:
+            return BookAnswer(state.book, cached)
         with read_snapshot(self._engine) as connection:
-            mark, book = self._open(connection)
+            version, book = self._read_book(connection)
             found = read(connection, book)
         body = None if found is None else StoredBody(orjson.dumps(found))
-        # Nothing is not kept: there is no end to the names that nothing has.
-        if found and body is not None and mark == prepared.mark:
-            prepared.records.put(key, body)
+        # Misses are not cached: the number of unknown names is unbounded.
+        if found and body is not None and version == state.version:
+            state.records.put(key, body)
         return BookAnswer(book, body)
 
-    def _current(self) -> Prepared:
-        """Raises `OrderBookNotReady`, and `Unavailable` when another thread's read takes long."""
-        if not self._keeps:
+    def _current(self) -> BookState:
+        """Raises also `Unavailable` when another thread's read takes too long."""
+        if not self._caches:
             return self._read(None)
-        held, now = self._held, self._monotonic()
-        if held is not None and not self._is_fresh(held, now):
-            held = None
-        if held is not None and now - held.looked_at < _LOOK_AHEAD:
-            return held.prepared
-        # While one thread looks again, the others are still served what is fresh.
-        if not self._reading.acquire(timeout=_PATIENCE if held is None else 0):
-            if held is None:
+        cached, now = self._cached, self._monotonic()
+        if cached is not None and (
+            cached.notified != self._notified or now - cached.checked_at >= FRESH_SECONDS
+        ):
+            cached = None
+        if cached is not None and now - cached.checked_at < _REFRESH_SECONDS:
+            return cached.state
+        if not self._lock.acquire(timeout=_READ_TIMEOUT_SECONDS if cached is None else 0):
+            if cached is None:
                 raise Unavailable("the database is slow right now", code="DATABASE_UNAVAILABLE")
-            return held.prepared
+            return cached.state
         try:
-            return self._look(now)
+            return self._refresh(now)
         finally:
-            self._reading.release()
+            self._lock.release()
 
-    def _look(self, asked_at: float) -> Prepared:
-        """Read what changed since the last look, unless another thread did after `asked_at`."""
-        held = self._held
-        if held is not None and held.looked_at >= asked_at and held.heard == self._heard:
-            return held.prepared
-        heard, now = self._heard, self._monotonic()
-        # Another server's marks mean nothing here, and a lost session may come back to another one.
-        is_of_this_run = held is not None and held.heard.unsure == heard.unsure
-        prepared = self._read(held.prepared if held is not None and is_of_this_run else None)
-        self._held = _Held(prepared, heard, now)
-        return prepared
+    def _refresh(self, requested_at: float) -> BookState:
+        """Check, and read what changed, unless another thread has done so since the request."""
+        cached = self._cached
+        if (
+            cached is not None
+            and cached.checked_at >= requested_at
+            and cached.notified == self._notified
+        ):
+            return cached.state
+        notified, now = self._notified, self._monotonic()
+        # After a lost session this may be another server, where versions mean nothing.
+        if cached is not None and cached.notified.resyncs == notified.resyncs:
+            state = self._read(cached.state)
+        else:
+            state = self._read(None)
+        self._cached = _Cached(state, notified, now)
+        return state
 
-    def _read(self, known: Prepared | None) -> Prepared:
-        if known is not None and self._mark() == known.mark:
-            return known
+    def _read(self, known: BookState | None) -> BookState:
+        if known is not None:
+            # One statement without a transaction: one round trip.
+            with self._engine.connect() as connection:
+                autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
+                found = queries.read_book(autocommit, self._chain)
+            if found is not None and found[0] == known.version:
+                return known
         with read_snapshot(self._engine) as connection:
-            mark, book = self._open(connection)
-            if known is not None and known.mark.last_message == mark.last_message:
+            version, book = self._read_book(connection)
+            if known is not None and known.version.last_message == version.last_message:
                 listing = known.listing
             else:
                 listing = Listing(queries.offers(connection))
             depth = queries.depth(connection)
-        return Prepared(
-            mark, book, listing, StoredBody(orjson.dumps(shape_summary(book.totals, depth)))
-        )
+        summary = StoredBody(orjson.dumps(summary_response(book.totals, depth)))
+        return BookState(version, book, listing, summary)
 
-    def _mark(self) -> Mark | None:
-        """One statement, no transaction around it: one way to Postgres and back."""
-        with self._engine.connect() as connection:
-            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
-            found = queries.read_book(alone, self._chain)
-        return None if found is None else found[0]
-
-    def _open(self, connection: Connection) -> tuple[Mark, Book]:
+    def _read_book(self, connection: Connection) -> tuple[BookVersion, Book]:
         found = queries.read_book(connection, self._chain)
         if found is None:
             raise OrderBookNotReady(f"no ledger of {self._chain} has been folded yet")
         return found
 
-    def _is_fresh(self, held: _Held, now: float) -> bool:
-        return held.heard == self._heard and now - held.looked_at < LEASE
-
-    def _hear(self, told: Notification) -> None:
-        """In the listener's thread, which alone counts."""
-        unsure, committed = self._heard
-        match told:
+    def _on_notification(self, event: Notification) -> None:
+        """In the listener's thread, the only writer of the counts."""
+        resyncs, commits = self._notified
+        match event:
             case Resync():
-                self._heard = Heard(unsure + 1, committed)
+                self._notified = _Notified(resyncs + 1, commits)
             case Committed(chain=chain):
                 if chain == self._chain:
-                    self._heard = Heard(unsure, committed + 1)
+                    self._notified = _Notified(resyncs, commits + 1)
             case TransfersChanged():
                 pass
             case _:
-                assert_never(told)
+                assert_never(event)

@@ -1,7 +1,7 @@
-"""The query of `GET /api/v1/orderbook`, read strictly: what is not understood is refused.
+"""The query of `GET /api/v1/orderbook`, parsed strictly.
 
-An empty value is the same as none. Unknown parameters are left alone; a known one given twice is
-refused, for it has one value.
+An empty value is the same as none. Unknown parameters are ignored; a known one given twice is an
+error.
 """
 
 import re
@@ -27,19 +27,19 @@ _DECIMAL = re.compile(r"([0-9]{1,32})(?:\.([0-9]{1,7}))?")
 
 @dataclass(frozen=True, slots=True)
 class OfferFilters:
-    """What an offer must fit; None leaves it open. Amounts are 7-decimal integers."""
+    """Conditions on an offer; None matches any. Amounts are 7-decimal integers."""
 
     rail: str | None = None
     currency: str | None = None
     direction: OrderDirection | None = None
     min_amount: BaseUnits | None = None
-    """The offer must take an order of this size …"""
+    """The offer takes an order of this size."""
     max_amount: BaseUnits | None = None
-    """… and one of this size."""
+    """The offer takes an order of this size too."""
 
 
 def fits(offer: OfferRow, filters: OfferFilters) -> bool:
-    """Whether the offer is one of those asked for. An offer fits by any of its rails, whole."""
+    """Whether the offer matches. One matching rail is enough."""
     return (
         (filters.rail is None or filters.rail in offer.rails)
         and (filters.currency is None or filters.currency == offer.currency)
@@ -54,50 +54,38 @@ def fits(offer: OfferRow, filters: OfferFilters) -> bool:
 
 def parse_filters(query: Mapping[str, str]) -> OfferFilters:
     """Raises `BadRequest` that names the parameter."""
-    filters = OfferFilters(
-        rail=query.get("rail") or None,
-        currency=_currency(query.get("currency", "")),
-        direction=_direction(query.get("direction", "")),
-        min_amount=_amount("minAmount", query.get("minAmount", "")),
-        max_amount=_amount("maxAmount", query.get("maxAmount", "")),
-    )
-    low, high = filters.min_amount, filters.max_amount
+    currency, direction = query.get("currency", ""), query.get("direction", "")
+    if currency and not _CURRENCY.fullmatch(currency):
+        raise BadRequest(
+            f"currency is {currency!r}; it must be 3 letters (ISO 4217)", code="BAD_FILTER"
+        )
+    if direction not in ("", "onramp", "offramp"):
+        raise BadRequest(
+            f"direction is {direction!r}; it must be onramp or offramp", code="BAD_FILTER"
+        )
+    low, high = _amount("minAmount", query), _amount("maxAmount", query)
     if low is not None and high is not None and low > high:
         raise BadRequest("minAmount is larger than maxAmount", code="BAD_FILTER")
-    return filters
+    return OfferFilters(
+        rail=query.get("rail") or None,
+        currency=currency.upper() or None,
+        direction=cast(OrderDirection, direction) if direction else None,
+        min_amount=low,
+        max_amount=high,
+    )
 
 
 @lru_cache(maxsize=1024)
 def parse_provider(text: str) -> StellarAddress:
-    """A provider's address. Raises `BadRequest`.
-
-    Its checksum is worked out once; a refusal is no result, and is not kept.
-    """
+    """A provider's address. Raises `BadRequest`. Cached for its checksum; errors are not cached."""
     try:
         return stellar_holder(text)
     except ValueError as error:
         raise BadRequest(f"provider: {error}", code="BAD_ADDRESS") from error
 
 
-def _currency(text: str) -> str | None:
-    if not text:
-        return None
-    if not _CURRENCY.fullmatch(text):
-        raise BadRequest(
-            f"currency is {text!r}; it must be 3 letters (ISO 4217)", code="BAD_FILTER"
-        )
-    return text.upper()
-
-
-def _direction(text: str) -> OrderDirection | None:
-    if not text:
-        return None
-    if text not in ("onramp", "offramp"):
-        raise BadRequest(f"direction is {text!r}; it must be onramp or offramp", code="BAD_FILTER")
-    return cast(OrderDirection, text)
-
-
-def _amount(name: str, text: str) -> BaseUnits | None:
+def _amount(name: str, query: Mapping[str, str]) -> BaseUnits | None:
+    text = query.get(name, "")
     if not text:
         return None
     match = _DECIMAL.fullmatch(text)

@@ -1,12 +1,8 @@
-"""What the order book holds, read as the indexer's own row types. Nothing is formatted here.
-
-Every function takes the connection of one `reading()`.
-"""
+"""Reads the order book as the indexer's row types. Each function takes one `read_snapshot`."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, case, func, literal_column, select
+from sqlalchemy import Connection, bindparam, case, func, literal_column, select
 
 from indexer.orderbook.depth import RailDepthRow, Totals
 from indexer.orderbook.offers import (
@@ -40,12 +36,12 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """What tells one state of the stored book from another, in one run of one server.
+class BookVersion:
+    """Identifies a state of the stored book, within one run of one server.
 
-    Whoever writes any of the book's tables writes its row in `book` too, in the same transaction
-    (`indexer.orderbook.store`), so that row's transaction changes with every change. Offers
-    and depth change with a message in the socket's outbox and not without one.
+    Every write to the book's tables also writes its row in `book`, in the same transaction
+    (`indexer.orderbook.store`), so that row's transaction changes with every change. Offers and
+    depth change only together with a message in the stream's outbox.
     """
 
     written_by: int
@@ -67,15 +63,15 @@ _BOOK = select(
     literal_column("book.xmin::text::bigint").label("written_by"),
     select(func.max(tables.stream_events.c.id)).scalar_subquery().label("last_message"),
 ).where(tables.book.c.chain == bindparam("of_chain"))
-"""Made once: it is asked many times a second."""
+"""Built once: it runs many times a second."""
 
 
-def read_book(connection: Connection, chain: ChainId) -> tuple[Mark, Book] | None:
-    """The book as of the last folded ledger, and its mark; None before the first."""
+def read_book(connection: Connection, chain: ChainId) -> tuple[BookVersion, Book] | None:
+    """The book as of the last folded ledger, and its version; None before the first."""
     row = connection.execute(_BOOK, {"of_chain": chain}).one_or_none()
     if row is None:
         return None
-    return Mark(row.written_by, row.last_message), Book(
+    return BookVersion(row.written_by, row.last_message), Book(
         ledger=row.as_of_ledger,
         close_time=row.as_of,
         takes_no_orders=row.opens_paused or row.all_paused,
@@ -86,11 +82,11 @@ def read_book(connection: Connection, chain: ChainId) -> tuple[Mark, Book] | Non
 def offers(connection: Connection) -> list[OfferRow]:
     """Every offer, the taker's best rate first within each direction and currency."""
     offer = tables.offers.c
-    # Whoever buys USDC wants to pay little fiat for one, whoever sells wants to get much.
+    # A buyer of USDC wants to pay little fiat for one, a seller wants to get much.
     cost = case((offer.direction == "onramp", offer.rate), else_=-offer.rate)
     query = (
         select(tables.offers)
-        # The collation is named because the order must not hang on how the database was made; the
+        # Collations are named so that the order does not depend on the database's default; the
         # rails make it total.
         .order_by(
             offer.direction.collate("C"),
@@ -101,11 +97,9 @@ def offers(connection: Connection) -> list[OfferRow]:
             offer.rails,
         )
     )
-    return [_offer(row) for row in connection.execute(query)]
-
-
-def _offer(row: Row[Any]) -> OfferRow:
-    return OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
+    return [
+        OfferRow(**{**row._mapping, "rails": tuple(row.rails)}) for row in connection.execute(query)
+    ]
 
 
 def depth(connection: Connection) -> dict[str, RailDepthRow]:
@@ -119,38 +113,27 @@ def depth(connection: Connection) -> dict[str, RailDepthRow]:
 def provider(
     connection: Connection, address: StellarAddress, *, takes_no_orders: bool
 ) -> ProviderView | None:
-    """A provider of whom an event was seen; None for any other address."""
+    """A provider with at least one event; None for any other address."""
     row = connection.execute(
         select(tables.providers).where(tables.providers.c.provider == address)
     ).one_or_none()
     if row is None:
         return None
     figures = ProviderRow(**row._mapping)
+    terms = connection.execute(select(tables.terms).where(tables.terms.c.provider == address))
+    payees = connection.execute(select(tables.payees).where(tables.payees.c.provider == address))
+    rails = connection.execute(select(tables.rails))
     live = live_terms(
         figures,
-        _terms(connection, address),
-        _payees(connection, address),
-        _rails(connection),
+        [TermsRow(**row._mapping) for row in terms],
+        {row.rail: PayeeRow(**row._mapping) for row in payees},
+        {
+            row.rail: RailRow(**{**row._mapping, "currencies": tuple(row.currencies)})
+            for row in rails
+        },
         takes_no_orders,
     )
     return ProviderView(figures, accepted_rails(live))
-
-
-def _terms(connection: Connection, address: StellarAddress) -> list[TermsRow]:
-    query = select(tables.terms).where(tables.terms.c.provider == address)
-    return [TermsRow(**row._mapping) for row in connection.execute(query)]
-
-
-def _payees(connection: Connection, address: StellarAddress) -> dict[str, PayeeRow]:
-    query = select(tables.payees).where(tables.payees.c.provider == address)
-    return {row.rail: PayeeRow(**row._mapping) for row in connection.execute(query)}
-
-
-def _rails(connection: Connection) -> dict[str, RailRow]:
-    rows = connection.execute(select(tables.rails))
-    return {
-        row.rail: RailRow(**{**row._mapping, "currencies": tuple(row.currencies)}) for row in rows
-    }
 
 
 def order(connection: Connection, order_id: Bytes32) -> OrderRow | None:

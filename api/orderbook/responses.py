@@ -1,4 +1,4 @@
-"""The order book as JSON: the one place where integers become decimals and times become text."""
+"""The order book as JSON: decimals instead of 7-decimal integers, ISO times instead of seconds."""
 
 from collections.abc import Mapping
 
@@ -14,44 +14,44 @@ from warehouse_schema.identifiers import BaseUnits
 _UNIT = 10**DECIMALS
 
 
-def decimal(amount: BaseUnits) -> str:
+def decimal_text(amount: BaseUnits) -> str:
     """A 7-decimal integer as a decimal: no exponent, no trailing zeros, "0" for zero."""
     whole, fraction = divmod(abs(amount), _UNIT)
     digits = f"{whole}.{fraction:0{DECIMALS}d}".rstrip("0").rstrip(".")
     return f"-{digits}" if amount < 0 else digits
 
 
-def shape_offer(offer: OfferRow) -> schema.Offer:
+def offer_response(offer: OfferRow) -> schema.Offer:
     """An offer."""
     return {
         "provider": offer.provider,
         "direction": offer.direction,
-        "availableUsdc": decimal(offer.available),
-        "lockedUsdc": decimal(offer.locked),
+        "availableUsdc": decimal_text(offer.available),
+        "lockedUsdc": decimal_text(offer.locked),
         "acceptedRails": list(offer.rails),
         "paymentHandles": dict(offer.handles),
         "trustTier": offer.tier,
         "feeRateBps": offer.fee_bps,
-        "rate": decimal(offer.rate),
+        "rate": decimal_text(offer.rate),
         "currency": offer.currency,
-        "minAmount": decimal(offer.min),
-        "maxAmount": decimal(offer.max),
+        "minAmount": decimal_text(offer.min),
+        "maxAmount": decimal_text(offer.max),
         "completedOrders": offer.completed_orders,
         "avgFulfillmentSeconds": offer.avg_fulfillment_seconds,
         "lastActiveAt": iso_time(offer.last_active_at),
     }
 
 
-def shape_summary(totals: Totals, rails: Mapping[str, RailDepthRow]) -> schema.DepthSummary:
+def summary_response(totals: Totals, rails: Mapping[str, RailDepthRow]) -> schema.DepthSummary:
     """The depth summary. Rails overlap: their figures do not add up to the totals."""
     return {
-        "totalAvailableUsdc": decimal(totals.available),
-        "totalLockedUsdc": decimal(totals.locked),
+        "totalAvailableUsdc": decimal_text(totals.available),
+        "totalLockedUsdc": decimal_text(totals.locked),
         "offerCount": totals.offer_count,
         "byRail": [
             {
                 "rail": rail,
-                "availableUsdc": decimal(row.available),
+                "availableUsdc": decimal_text(row.available),
                 "offerCount": row.offer_count,
             }
             for rail, row in rails.items()
@@ -59,13 +59,13 @@ def shape_summary(totals: Totals, rails: Mapping[str, RailDepthRow]) -> schema.D
     }
 
 
-def shape_provider(view: ProviderView) -> schema.Provider:
+def provider_response(view: ProviderView) -> schema.Provider:
     """A provider's record."""
     figures = view.figures
     return {
         "provider": figures.provider,
-        "availableUsdc": decimal(figures.available),
-        "lockedUsdc": decimal(figures.committed),
+        "availableUsdc": decimal_text(figures.available),
+        "lockedUsdc": decimal_text(figures.committed),
         "completedOrders": figures.completed_orders,
         "avgFulfillmentSeconds": figures.avg_fulfillment_seconds,
         "acceptedRails": list(view.accepted_rails),
@@ -73,7 +73,7 @@ def shape_provider(view: ProviderView) -> schema.Provider:
     }
 
 
-def shape_order(order: OrderRow) -> schema.Order:
+def order_response(order: OrderRow) -> schema.Order:
     """An order (intent). `nullifier` and `txHash` are there only once it is settled."""
     shaped: schema.Order = {
         "intentId": order.order_id.removeprefix("0x"),
@@ -82,15 +82,15 @@ def shape_order(order: OrderRow) -> schema.Order:
         "direction": order.direction,
         "rail": order.rail,
         "currency": order.currency,
-        "amountUsdc": decimal(order.amount),
-        "fiatAmount": decimal(order.fiat_amount),
+        "amountUsdc": decimal_text(order.amount),
+        "fiatAmount": decimal_text(order.fiat_amount),
         "status": order.status,
         "trustTier": order.tier,
         "createdAt": iso_time(order.created_at),
         "expiresAt": iso_time(order.expires_at),
     }
     if order.status == "fulfilled":
-        # A manual release is a settlement in a transaction, but on nobody's proof.
+        # A manual release settles in a transaction without a proof.
         if order.nullifier is not None:
             shaped["nullifier"] = order.nullifier.removeprefix("0x")
         if order.end_tx is not None:

@@ -8,7 +8,7 @@ from api.errors import BadRequest, NotFound
 from api.orderbook.books import BookAnswer, Books
 from api.orderbook.filters import FILTERS, parse_filters, parse_provider
 from api.orderbook.queries import Book
-from api.orderbook.recent import WANTS, parse_recent
+from api.orderbook.recent import PARAMETERS, parse_recent
 from api.parsing import canonical_hex, read_query
 from api.responses import send
 from warehouse_schema.identifiers import Bytes32
@@ -26,64 +26,59 @@ def register_books(app: Flask, books: Books) -> None:
 
 @orderbook.get("/orderbook")
 def list_offers() -> Response:
-    """Offers that can be taken now and fit the filters."""
+    """Offers that can be taken now and match the filters."""
     filters = parse_filters(read_query(FILTERS, others=True))
-    return _say(_books().offers(filters))
+    return _respond(_books().offers(filters))
 
 
 @orderbook.get("/orderbook/summary")
 def summarise() -> Response:
     """Depth of the book, in total and by rail."""
-    return _say(_books().summary())
+    return _respond(_books().summary())
 
 
 @orderbook.get("/providers/<address>")
 def show_provider(address: str) -> Response:
     """A provider's record."""
     answer = _books().provider(parse_provider(address))
-    return _say(answer, f"no provider {address} has been seen", "PROVIDER_NOT_FOUND")
+    return _respond(answer, f"no provider {address} has been seen", "PROVIDER_NOT_FOUND")
 
 
 @orderbook.get("/intents")
 def list_orders() -> Response:
     """The newest orders (intents)."""
-    wanted = parse_recent(read_query(WANTS, others=True))
-    return _say(_books().newest(wanted))
+    wanted = parse_recent(read_query(PARAMETERS, others=True))
+    return _respond(_books().newest(wanted))
 
 
 @orderbook.get("/intents/<order_id>")
 def show_order(order_id: str) -> Response:
     """An order (intent)."""
-    answer = _books().order(_parse_order_id(order_id))
-    return _say(answer, f"no order {order_id} has been seen", "INTENT_NOT_FOUND")
+    digits = canonical_hex(order_id, 64)
+    if digits is None:
+        raise BadRequest(f"{order_id!r} is not an order id (64 hex digits)", code="BAD_INTENT_ID")
+    answer = _books().order(Bytes32(f"0x{digits}"))
+    return _respond(answer, f"no order {order_id} has been seen", "INTENT_NOT_FOUND")
 
 
 @orderbook.after_request
-def _name_ledger(response: Response) -> Response:
-    """Say which ledger the answer is as of, also when the answer is that something is not there."""
+def _add_ledger_headers(response: Response) -> Response:
+    """Name the ledger that the answer is as of, also of a 404."""
     book: Book | None = g.get("book")
-    if book is None:
-        return response
-    age = max(0, deps().clock() - book.close_time)
-    response.headers.extend({"X-Ledger": str(book.ledger), "X-Ledger-Age": str(age)})
+    if book is not None:
+        age = max(0, deps().clock() - book.close_time)
+        response.headers.extend({"X-Ledger": str(book.ledger), "X-Ledger-Age": str(age)})
     return response
 
 
-def _say(answer: BookAnswer, otherwise: str = "", code: str = NotFound.code) -> Response:
-    """The answer, as of its book; raises `NotFound` where there is none."""
+def _respond(answer: BookAnswer, not_found: str = "", code: str = NotFound.code) -> Response:
+    """Raises `NotFound` for an answer without a body."""
     g.book = answer.book
     if answer.body is None:
-        raise NotFound(otherwise, code=code)
+        raise NotFound(not_found, code=code)
     return send(answer.body, version=str(answer.book.ledger))
 
 
 def _books() -> Books:
     books: Books = current_app.extensions[_KEY]
     return books
-
-
-def _parse_order_id(text: str) -> Bytes32:
-    found = canonical_hex(text, 64)
-    if found is None:
-        raise BadRequest(f"{text!r} is not an order id (64 hex digits)", code="BAD_INTENT_ID")
-    return Bytes32(f"0x{found}")

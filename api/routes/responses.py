@@ -8,18 +8,10 @@ from indexer.config.routes import TransferRoute, TransferRouteEnd
 from warehouse_schema.identifiers import ChainId
 
 
-def shape_route(
-    route: TransferRoute, well: Container[ChainId], relayed: Container[ChainId]
+def route_response(
+    route: TransferRoute, healthy: Container[ChainId], relayed: Container[ChainId]
 ) -> schema.Route:
-    """A route; `well` are the chains whose ingestion can be relied on now, `relayed` those on which
-    the relay sends."""
-
-    def begins(chain: ChainId) -> bool:
-        return chain in well and (chain in relayed or not relay_sends_at_source(chain))
-
-    def ends(chain: ChainId) -> bool:
-        return chain in well and (chain in relayed or not relay_sends_at_dest(route.mechanism))
-
+    """A route, with the chains whose ingestion is healthy and those on which the relay sends."""
     return {
         "id": route.id,
         "direction": route.direction,
@@ -29,12 +21,26 @@ def shape_route(
             "service_fee_bps": route.fee.service_fee_bps,
             "quoted": list(route.fee.quoted),
         },
-        "source_chains": [_shape_end(end, begins(end.chain)) for end in route.source_chains],
-        "dest_chains": [_shape_end(end, ends(end.chain)) for end in route.dest_chains],
+        "source_chains": [
+            _end_response(
+                end,
+                available=end.chain in healthy
+                and (end.chain in relayed or not relay_sends_at_source(end.chain)),
+            )
+            for end in route.source_chains
+        ],
+        "dest_chains": [
+            _end_response(
+                end,
+                available=end.chain in healthy
+                and (end.chain in relayed or not relay_sends_at_dest(route.mechanism)),
+            )
+            for end in route.dest_chains
+        ],
     }
 
 
-def _shape_end(end: TransferRouteEnd, available: bool) -> schema.RouteEnd:
+def _end_response(end: TransferRouteEnd, *, available: bool) -> schema.RouteEnd:
     return {
         "chain": end.chain,
         "asset": end.asset,

@@ -7,7 +7,7 @@ from api.availability import relayed_chains
 from api.deps import deps, snapshot
 from api.responses import cacheable
 from api.routes import schema
-from api.routes.responses import shape_route
+from api.routes.responses import route_response
 from indexer.config.routes import routes as all_routes
 from indexer.facts.health import assess
 from indexer.facts.status import chain_status_on
@@ -19,11 +19,11 @@ routes.after_request(cacheable)
 
 @routes.get("/v1/routes")
 def list_routes() -> schema.Routes:
-    """Every route, with the chains that can be relied on now marked as available."""
+    """Every route; healthy chains are marked as available."""
     network = deps().network
     with snapshot() as conn:
         statuses, senders = chain_status_on(conn, network), relayed_chains(conn)
-    well = {
+    healthy = {
         status.chain for status in statuses if assess(network.chain(status.chain), status).is_well
     }
-    return {"routes": [shape_route(route, well, senders) for route in all_routes(network)]}
+    return {"routes": [route_response(route, healthy, senders) for route in all_routes(network)]}

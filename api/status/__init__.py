@@ -1,1 +1,1 @@
-"""`/v1/status`: whether the money adds up, for everybody to see."""
+"""`/v1/status`: the last reconciliation, public."""

@@ -1,4 +1,4 @@
-"""What `/v1/status` shows, as types: `responses.py` makes them, the document is made of them."""
+"""What `/v1/status` shows, as types: `views.py` makes them, the document is made of them."""
 
 from typing import Annotated, Literal
 

@@ -1,1 +1,1 @@
-"""`/api/v1/stream`: the order book as it changes, ledger by ledger, over a WebSocket."""
+"""`/api/v1/stream`: changes of the order book, ledger by ledger, over a WebSocket."""

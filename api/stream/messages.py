@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from api.auth.claims import AuthSession
-from api.orderbook.responses import shape_offer, shape_order
+from api.orderbook.responses import offer_response, order_response
 from api.responses import iso_time
 from api.stream import frames
 from api.stream.requests import Channel, Topic
@@ -56,7 +56,7 @@ class BookChange:
 def listed_offer(row: OfferRow) -> ListedOffer:
     """An offer with its JSON."""
     topic = Topic("orderbook", row.provider, row.direction, row.currency, row.rails)
-    return ListedOffer(topic, orjson.dumps(shape_offer(row)))
+    return ListedOffer(topic, orjson.dumps(offer_response(row)))
 
 
 def book_change(
@@ -68,7 +68,7 @@ def book_change(
         return BookChange(offer.topic, offer_body(op, offer, ledger), op, offer)
     order = order_from_entry(entry)
     topic = Topic("intent", order.provider, order.direction, order.currency, (order.rail,))
-    json = orjson.dumps(shape_order(order))
+    json = orjson.dumps(order_response(order))
     body = b'{"channel":"intent","intent":%b,"ledger":%d' % (json, ledger)
     return BookChange(topic, body, None, None)
 

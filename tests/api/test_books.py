@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 from api.errors import OrderBookNotReady
 from api.notifications import Committed, NotificationListener
-from api.orderbook.books import LEASE, BookAnswer, Books
+from api.orderbook.books import FRESH_SECONDS, BookAnswer, Books
 from api.orderbook.filters import OfferFilters
 from api.orderbook.recent import RecentOrders
 from tests.api.heard import GAINED, LOST, Heard
@@ -183,10 +183,10 @@ def test_a_commit_is_in_the_next_answer_after_it_was_told(told, book):
 
 
 def test_a_commit_that_nobody_told_of_is_seen_within_the_lease(silent, book, clock):
-    assert LEASE < 0.1
+    assert FRESH_SECONDS < 0.1
     silent.offers(ALL)
     add_offer(book, 1, ledger=LEDGER + 1)
-    clock.now = LEASE
+    clock.now = FRESH_SECONDS
     answer = silent.offers(ALL)
     assert (answer.book.ledger, offer_count(answer)) == (LEDGER + 1, 1)
 
@@ -283,7 +283,7 @@ def test_many_who_come_at_once_cause_one_read(silent, book, reader):
 def test_what_is_fresh_is_served_while_one_looks_again(silent, book, clock, reader):
     silent.offers(ALL)
     add_offer(book, 1, ledger=LEDGER + 1)
-    clock.now = LEASE * 0.9
+    clock.now = FRESH_SECONDS * 0.9
     served = []
     with before_the_offers_are_read(reader, lambda: served.append(silent.offers(ALL))):
         looked = silent.offers(ALL)
@@ -294,12 +294,12 @@ def test_what_is_fresh_is_served_while_one_looks_again(silent, book, clock, read
 def test_what_is_past_its_lease_is_not_served_while_a_look_takes_long(silent, book, clock, reader):
     silent.offers(ALL)
     add_offer(book, 1, ledger=LEDGER + 1)
-    clock.now = LEASE * 0.9
+    clock.now = FRESH_SECONDS * 0.9
     with ThreadPoolExecutor(1) as threads:
         waiting = []
 
         def stall() -> None:
-            clock.now = LEASE
+            clock.now = FRESH_SECONDS
             waiting.append(threads.submit(silent.offers, ALL))
             # Long enough for an answer from memory; it must be waiting for ours instead.
             wait(waiting, timeout=0.3)
@@ -317,7 +317,7 @@ def test_names_that_nothing_has_are_not_kept(silent, book):
             silent.newest(RecentOrders(provider=StellarAddress(address(number)))).body.plain
             == b"[]"
         )
-    assert len(silent._held.prepared.records) == 0
+    assert len(silent._cached.state.records) == 0
 
 
 def test_without_a_book_every_request_looks_for_one(silent, rows):
@@ -346,7 +346,7 @@ def test_without_a_database_an_old_state_is_not_served(database, engine, server_
         server.execute(text(f"ALTER DATABASE {database.database} ALLOW_CONNECTIONS false"))
     reader.dispose()
     assert offer_count(books.offers(ALL)) == 0
-    clock.now = LEASE
+    clock.now = FRESH_SECONDS
     with pytest.raises(OperationalError):
         books.offers(ALL)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.orderbook.responses import decimal
+from api.orderbook.responses import decimal_text
 from api.responses import iso_time
 
 
@@ -26,7 +26,7 @@ from api.responses import iso_time
     ],
 )
 def test_a_seven_decimal_integer_is_written_as_a_plain_decimal(amount, text):
-    assert decimal(amount) == text
+    assert decimal_text(amount) == text
 
 
 @pytest.mark.parametrize(
