@@ -1,10 +1,10 @@
-"""Dagster's code server, whose runs are forks of a process that has imported the definitions.
+"""Dagster's code server, with runs as forks of a process that has imported the definitions.
 
 python -m pipelines.code_server pipelines.definitions [--host 127.0.0.1] [--port 4000]
 
-In the place of `dagster api grpc -m`, which starts a new interpreter for each run: 3 s of processor
-time for imports, a minute or more on a busy machine, and Dagster waits for it in one gRPC call. A
-fork takes a tenth of a second and shares the memory.
+Replaces `dagster api grpc -m`, which starts a new interpreter for each run: 3 s of processor time
+for imports, a minute or more on a busy machine, while Dagster waits in one gRPC call. A fork takes
+a tenth of a second and shares memory.
 """
 
 import argparse
@@ -25,16 +25,16 @@ from dagster._utils.log import configure_loggers
 
 from indexer.errors import ConfigurationError
 
-_RUNS_NEED = ("pipelines.code_server", "pipelines.storage")
+_PRELOAD = ("pipelines.code_server", "pipelines.storage")
 
 
 class ForkingApiServer(DagsterApiServer):
-    """Dagster's servicer with the fork server's processes for runs."""
+    """Dagster's servicer with a fork server for runs."""
 
     def __init__(self, module: str, end: threading.Event, pool: FuturesAwareThreadPoolExecutor):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["pipelines.fork_server", *_RUNS_NEED, module])
-        # Now, so that it imports while this process does.
+        context.set_forkserver_preload(["pipelines.fork_server", *_PRELOAD, module])
+        # Started now: it imports while this process does.
         forkserver.ensure_running()
         super().__init__(
             server_termination_event=end,
@@ -48,7 +48,7 @@ class ForkingApiServer(DagsterApiServer):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT, then wait for the runs; a signal to the group ends them."""
+    """Serve until SIGTERM or SIGINT, then wait for the runs; a signal to the group ends those."""
     options = _parse(arguments)
     try:
         # Before the fork server imports it too: a settings error is one sentence, no traceback.

@@ -1,4 +1,4 @@
-"""The code location: a factory for each followed chain, and what stands beside them.
+"""The code location: every chain that has a node, and what all chains share.
 
 python -m pipelines.code_server pipelines.definitions
 """
@@ -8,14 +8,14 @@ import dagster as dg
 from indexer.config.settings import Settings, load_settings
 from pipelines.defs import orphans, retention
 from pipelines.defs.backfill import backfills
-from pipelines.defs.check_jobs import watch
+from pipelines.defs.check_jobs import check_jobs
 from pipelines.defs.days.assets import days
 from pipelines.defs.facts.attestations import attestations
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.projections.assets import projections
 from pipelines.defs.projections.reconciliation import reconciliations
 from pipelines.defs.projections.transfers import transfers
-from pipelines.defs.redecode import revisions
+from pipelines.defs.redecode import redecoding
 from pipelines.defs.repair import gap_repair
 from pipelines.defs.resources import ChainNodes, WarehouseResource
 
@@ -30,15 +30,15 @@ def definitions(settings: Settings) -> dg.Definitions:
         transfers(network, followed),
         reconciliations(network),
         days(settings),
-        watch(followed),
+        check_jobs(followed),
         backfills(settings),
         gap_repair(settings),
-        revisions(network),
+        redecoding(network),
         orphans.definitions,
         retention.definitions,
         dg.Definitions(
             resources={"warehouse": WarehouseResource(), "nodes": ChainNodes()},
-            # A process a step costs three to seven seconds and buys nothing here.
+            # A process for each step would cost three to seven seconds.
             executor=dg.in_process_executor,
         ),
     )

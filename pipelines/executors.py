@@ -1,10 +1,10 @@
-"""Who runs the steps of a job that has many: a choice of the run, or of the installation.
+"""The executor of jobs with many steps.
 
-| | how |
+| executor | configured by |
 |---|---|
-| this process, one step after the other | nothing to say |
+| this process, one step after the other | default |
 | processes of this machine | the run's configuration: `execution: {config: {multiprocess: …}}` |
-| Celery, Kubernetes, or any other | `ISTHMUS_EXECUTOR`, and what it wants configured |
+| Celery, Kubernetes, or any other | `ISTHMUS_EXECUTOR`, and its own configuration |
 """
 
 from pkgutil import resolve_name
@@ -14,15 +14,15 @@ import dagster as dg
 from indexer.config.settings import Settings
 from indexer.errors import ConfigurationError
 
-_EITHER = dg.multi_or_in_process_executor
+_MULTI = dg.multi_or_in_process_executor
 
 IN_PROCESS_OR_MANY = dg.ExecutorDefinition(
     name="in_process_or_multiprocess",
     description="This process, or several of this machine, as the run's configuration says.",
-    # Dagster's own has several as its default: on most machines, more than the chain's node likes.
-    config_schema=dg.Field(_EITHER.config_schema.config_type, default_value={"in_process": {}}),
-    requirements=_EITHER.get_requirements,
-    executor_creation_fn=_EITHER.executor_creation_fn,
+    # Dagster's default is multiprocess: usually more requests at once than a node accepts.
+    config_schema=dg.Field(_MULTI.config_schema.config_type, default_value={"in_process": {}}),
+    requirements=_MULTI.get_requirements,
+    executor_creation_fn=_MULTI.executor_creation_fn,
 )
 
 

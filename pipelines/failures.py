@@ -1,14 +1,14 @@
-"""The indexer's errors in Dagster's words.
+"""The indexer's errors as Dagster's.
 
-| raised | what Dagster does | what the chain's sensor does then |
+| raised | in the run | by the restart sensor |
 |---|---|---|
-| `RetryableChainError` | tries the step again in the same process, a few times | starts again |
-| `PermanentChainError` | fails the run at once | waits for a person |
-| `ConfigurationError` | fails the run at once | waits for a person |
-| `FollowerConflict` | fails the run at once | starts again, with growing pauses |
-| `DayStillOpen` | fails the run at once | asks for the day once it is over |
+| `RetryableChainError` | the step is retried in the same process, a few times | started again |
+| `PermanentChainError` | fails at once | waits for an operator |
+| `ConfigurationError` | fails at once | waits for an operator |
+| `FollowerConflict` | fails at once | started again, with backoff |
+| `DayStillOpen` | fails at once | requested again once the day is over |
 
-Everything else is a bug: it passes through and fails the run with its traceback.
+Any other exception is a bug: it fails the run with its traceback.
 """
 
 import time
@@ -26,33 +26,22 @@ from indexer.errors import (
     RetryableChainError,
 )
 
-MOST_ATTEMPTS = 5
-"""Attempts within one run; then the run fails and the sensor paces the next ones."""
-LONGEST_PAUSE = 60.0
-"""Seconds. What a node asks for is honoured up to here: a sleeping run holds its chain's pool."""
+MAX_ATTEMPTS = 5
+"""Within one run; then the run fails and the sensor paces the next ones."""
+MAX_BACKOFF = 60.0
+"""Seconds. Also for a node's Retry-After: a sleeping run holds its chain's pool."""
 
 STOPPED_TAG = "isthmus/stopped"
-"""On a run that ended for a reason only a person can mend: the kind of error and the run's id."""
-
-NEEDS_A_PERSON = (PermanentChainError, ConfigurationError)
+"""On a run that ended with a permanent error: the type of the error, and the run's id."""
 
 
-def retry(error: RetryableChainError, attempt: int) -> dg.RetryRequested:
-    """Ask for another attempt, as late as the node asked or later each time.
-
-    `attempt` counts from 0.
-    """
-    return dg.RetryRequested(max_retries=MOST_ATTEMPTS - 1, seconds_to_wait=_pause(error, attempt))
-
-
-def _pause(error: RetryableChainError, attempt: int) -> float:
-    """Seconds."""
-    asked = 2.0**attempt if error.retry_after is None else error.retry_after
-    return min(LONGEST_PAUSE, asked)
+def backoff(error: RetryableChainError, attempt: int) -> float:
+    """Seconds: the node's Retry-After, or exponential. `attempt` counts from 0."""
+    return min(MAX_BACKOFF, 2.0**attempt if error.retry_after is None else error.retry_after)
 
 
 def failure(error: IndexerError) -> dg.Failure:
-    """Fail the run without another attempt, with the reason where an operator looks."""
+    """Fails the run without another attempt, with the reason on its page."""
     return dg.Failure(
         description=str(error),
         metadata={"reason": str(error), "kind": type(error).__name__},
@@ -61,41 +50,43 @@ def failure(error: IndexerError) -> dg.Failure:
 
 
 def stopped_by(run: dg.DagsterRun) -> str | None:
-    """The kind of error that only a person can mend and that ended this very run."""
+    """The type of the permanent error that ended this very run."""
     kind, _, run_id = run.tags.get(STOPPED_TAG, "").partition(" ")
-    # A re-execution inherits its parent's tags, and has not failed by that.
+    # A re-execution inherits its parent's tags.
     return kind if run_id == run.run_id else None
 
 
-def in_place(
+def retry_in_process(
     context: dg.OpExecutionContext,
     work: Callable[[], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Work; again after a pause while that may help, in the same process.
+    """Retry with backoff without giving up the step's place in the executor.
 
-    For a step that others wait for: one that Dagster tries again goes to the end of its queue, and
-    would wait there for those that wait for it. Raises what ends a run in the end.
+    Dagster puts a retried step at the end of its queue: one that others wait for would wait there
+    for those that wait for it. Raises what ends the run.
     """
-    for attempt in range(MOST_ATTEMPTS):
+    for attempt in range(MAX_ATTEMPTS):
         try:
             work()
             break
         except RetryableChainError as error:
-            if attempt == MOST_ATTEMPTS - 1:
+            if attempt == MAX_ATTEMPTS - 1:
                 raise failure(error) from error
-            context.log.warning(f"attempt {attempt + 1} of {MOST_ATTEMPTS}: {error}")
-            sleep(_pause(error, attempt))
+            context.log.warning(f"attempt {attempt + 1} of {MAX_ATTEMPTS}: {error}")
+            sleep(backoff(error, attempt))
 
 
 @contextmanager
 def failures_for_dagster(context: dg.OpExecutionContext) -> Iterator[None]:
-    """Around the indexer's work in an op: what it raises leaves in Dagster's words."""
+    """Around the indexer's work in an op: its errors leave as Dagster's."""
     try:
         yield
     except RetryableChainError as error:
-        raise retry(error, context.retry_number) from error
-    except NEEDS_A_PERSON as error:
+        raise dg.RetryRequested(
+            max_retries=MAX_ATTEMPTS - 1, seconds_to_wait=backoff(error, context.retry_number)
+        ) from error
+    except (PermanentChainError, ConfigurationError) as error:
         tag = {STOPPED_TAG: f"{type(error).__name__} {context.run_id}"}
         context.instance.add_run_tags(context.run_id, tag)
         raise failure(error) from error

@@ -1,7 +1,7 @@
 """First import of the fork server that `pipelines.code_server` starts; nothing else imports it.
 
-A SIGTERM to the process group is for the runs, which are forks of this process. The fork server
-outlives them to report how they ended, and ends by itself when the code server and all runs have.
+A SIGTERM to the process group ends the runs, which are forks of this process. The fork server
+ignores it, to report how they ended; it ends with the code server and the last run.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What we ask of Dagster's instance beyond its public surface, in one place with its tests."""
+"""Uses of Dagster's private interfaces, in one place with its tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,19 +13,19 @@ from dagster._core.storage.tags import (
 )
 from dagster._utils.warnings import disable_dagster_warnings
 
-_WITH_A_WORD = (
+_REPORTED = (
     RunFailureReason.STEP_FAILURE,
     RunFailureReason.RUN_EXCEPTION,
     RunFailureReason.JOB_INITIALIZATION_FAILURE,
     RunFailureReason.START_TIMEOUT,
 )
-"""Why a run failed that was not killed."""
+"""Reasons of failures that the run's process, or the daemon, reported."""
 
 
 def process_of(instance: DagsterInstance, run: DagsterRun) -> tuple[int, float] | None:
-    """Process id of a run, and the unix time at which it was noted; None if it never was.
+    """Process id of a run, and the unix time at which it was recorded; None if it never was.
 
-    The code server notes it as an engine event when it has forked the process.
+    The code server records it as an engine event after the fork.
     """
     entries = instance.all_logs(run.run_id, of_type=DagsterEventType.ENGINE_EVENT)
     for entry in entries:
@@ -37,14 +37,14 @@ def process_of(instance: DagsterInstance, run: DagsterRun) -> tuple[int, float] 
     return None
 
 
-def died(run: DagsterRun) -> bool:
-    """Whether a run failed because its process ended without a word, as one that is killed does.
+def lost_process(run: DagsterRun) -> bool:
+    """Whether a run failed because its process ended without reporting, as a killed one does.
 
-    Dagster notes on a run why it failed; of a process that is gone it knows no reason.
+    Dagster tags a failed run with the reason; of a lost process it has none.
     """
     if run.status != dg.DagsterRunStatus.FAILURE:
         return False
-    return run.tags.get(RUN_FAILURE_REASON_TAG) not in {why.value for why in _WITH_A_WORD}
+    return run.tags.get(RUN_FAILURE_REASON_TAG) not in {reason.value for reason in _REPORTED}
 
 
 def range_tags(first: str, last: str) -> dict[str, str]:
@@ -53,7 +53,7 @@ def range_tags(first: str, last: str) -> dict[str, str]:
 
 
 @contextmanager
-def knowing_that_it_is_beta() -> Iterator[None]:
-    """Around definitions that use what Dagster calls beta, and would say so in every process."""
+def without_beta_warnings() -> Iterator[None]:
+    """Around definitions that use Dagster's beta features: it would warn in every process."""
     with disable_dagster_warnings():
         yield

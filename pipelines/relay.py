@@ -5,18 +5,22 @@ python -m pipelines.code_server pipelines.relay
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 
 import dagster as dg
-from pydantic import Field
 from sqlalchemy import Engine
 
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import open_engine
+from pipelines.defs.names import TRANSFER_STATES
 from pipelines.defs.resources import WarehouseResource
 from pipelines.long_run import LongRunConfig, long_run
-from pipelines.reports import AssetReporter, LaterReports, Metadata
-from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, checked, keeper, since
+from pipelines.reports import AssetReporter, LaterReports, counts_metadata
+from pipelines.restart_sensor import (
+    long_run_job,
+    restart_sensor,
+    scheduled_checks,
+    state_by_asset,
+)
 from pipelines.webhooks import webhook_definitions
 from relay.account import TurnReport
 from relay.run import run_relay
@@ -25,13 +29,13 @@ from relay.status import relay_problems
 
 RELAY_JOB = "relay"
 RELAY_POOL = "relays"
-"""The pool, of one place, of what sends transactions."""
+"""Of one run: everything that sends transactions."""
 CHECK_JOB = "check_relay"
 TRANSACTIONS = dg.AssetKey(["relay", "transactions"])
 
-_STEP = "send_what_is_owed"
+STEP = "send_transactions"
 _SESSIONS = 20
-"""Most accounts of one relay: each holds a session of Postgres, and so its lock."""
+"""Maximum number of accounts of one relay: each holds a Postgres session with its lock."""
 
 
 class RelayWarehouse(WarehouseResource):
@@ -39,7 +43,7 @@ class RelayWarehouse(WarehouseResource):
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
-        """An engine for as long as the block runs."""
+        """An engine while the block runs."""
         engine = open_engine(load_settings(), "relay", pool_size=_SESSIONS)
         try:
             yield engine
@@ -47,61 +51,15 @@ class RelayWarehouse(WarehouseResource):
             engine.dispose()
 
 
-class RelayConfig(LongRunConfig):
-    """How long to send."""
-
-    minutes: float = Field(
-        default=MINUTES, gt=0, le=MINUTES, description="Minutes to go on sending what is owed."
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class RelayReport:
-    """What was done since the last report."""
-
-    opened: int = 0
-    sent: int = 0
-    replaced: int = 0
-    done: int = 0
-    late: int = 0
-    failed: int = 0
-    refused: tuple[str, ...] = ()
-    """What could not be begun, and why, as the last turn had it."""
-
-    @classmethod
-    def of(cls, turn: TurnReport) -> "RelayReport":
-        """What one turn did."""
-        return cls(**(asdict(turn) | {"refused": tuple(turn.refused)}))
-
-    def then(self, later: "RelayReport") -> "RelayReport":
-        """Both, as one."""
-        counts = ("opened", "sent", "replaced", "done", "late", "failed")
-        summed = {name: getattr(self, name) + getattr(later, name) for name in counts}
-        return RelayReport(**summed, refused=later.refused or self.refused)
-
-    def over(self, seconds: float) -> "RelayReport":
-        """The same: there is nothing to do most of the time."""
-        return self
-
-
-def sent_metadata(sent: RelayReport) -> Metadata:
-    """How many transactions were signed first, sent, signed anew; how many ended, and how."""
-    figures = {name: value for name, value in asdict(sent).items() if name != "refused"}
-    refused = "\n".join(sent.refused) or "nothing"
-    return {
-        **{name: dg.MetadataValue.int(value) for name, value in figures.items()},
-        "refused": dg.MetadataValue.text(refused),
-    }
-
-
 @dg.multi_asset(
-    name=_STEP,
+    name=STEP,
     specs=[
         dg.AssetSpec(
             TRANSACTIONS,
-            deps=[dg.AssetKey(["projections", "transfer_states"])],
-            description="What the service itself signed and sent: relay.slots, relay.attempts. "
-            "Materialized when a run has taken its first turn, observed with figures since.",
+            deps=[TRANSFER_STATES],
+            description="Transactions that the service signed and sent: relay.slots, "
+            "relay.attempts. Materialized when a run has taken its first turn, observed with "
+            "figures since.",
             group_name="relay",
             kinds={"postgres"},
         )
@@ -109,26 +67,26 @@ def sent_metadata(sent: RelayReport) -> Metadata:
     pool=RELAY_POOL,
 )
 def transactions(
-    context: dg.AssetExecutionContext, config: RelayConfig, warehouse: RelayWarehouse
+    context: dg.AssetExecutionContext, config: LongRunConfig, warehouse: RelayWarehouse
 ) -> None:
-    """Send what is owed, and go on sending."""
+    """Send transactions until the time is over."""
     send(context.op_execution_context, config, warehouse)
 
 
-def send(context: dg.OpExecutionContext, config: RelayConfig, warehouse: RelayWarehouse) -> None:
-    """Send what is owed until the time is over or somebody asks to stop.
+def send(context: dg.OpExecutionContext, config: LongRunConfig, warehouse: RelayWarehouse) -> None:
+    """Send transactions until the time is over or a stop is requested.
 
-    Raises what `told_to_dagster` makes of the indexer's errors.
+    Raises as `failures_for_dagster`.
     """
-    told = [AssetReporter(TRANSACTIONS, sent_metadata, LaterReports.OBSERVE)]
+    reporter = AssetReporter[TurnReport](TRANSACTIONS, counts_metadata, LaterReports.OBSERVE)
     settings = load_settings()
-    with long_run(context, warehouse, told, config) as run:
+    with long_run(context, warehouse, [reporter], config) as run:
         is_first = True
 
         def report(_: object, turn: TurnReport) -> None:
             nonlocal is_first
             if is_first or turn != TurnReport():
-                run.report(RelayReport.of(turn))
+                run.report(turn)
             is_first = False
 
         accounts = load_relay_settings(settings)
@@ -138,12 +96,11 @@ def send(context: dg.OpExecutionContext, config: RelayConfig, warehouse: RelayWa
 @dg.asset_check(
     asset=TRANSACTIONS,
     name="accounts_are_well",
-    description="Every account of the relay said lately that it can send: nodes answer, there is "
-    "enough on it, the day's budget is not used up, nothing made it stop. No transaction waits for "
-    "longer than it should.",
+    description="Every relay account reported lately that it can send: nodes answer, its balance "
+    "and daily budget suffice, it is not halted. No transaction waits for too long.",
 )
 def accounts_are_well(warehouse: RelayWarehouse) -> dg.AssetCheckResult:
-    """Read what the relay says of itself, and look for what it cannot say."""
+    """Read the relay's own reports, and look for accounts without one."""
     with warehouse.engine() as engine, engine.connect() as conn:
         found = relay_problems(conn)
     return dg.AssetCheckResult(
@@ -154,24 +111,23 @@ def accounts_are_well(warehouse: RelayWarehouse) -> dg.AssetCheckResult:
 
 
 def definitions() -> dg.Definitions:
-    """The relay's job, what keeps it going, and what looks after it; the same of webhooks."""
-    standing = since("first turn", never="no turn has been taken yet")
-    job = dg.define_asset_job(
-        name=RELAY_JOB,
-        selection=dg.AssetSelection.assets(TRANSACTIONS).without_checks(),
-        description=f"Sends what is owed, for {MINUTES / 60:g} hours.",
-        executor_def=dg.in_process_executor,
-        tags=LONG_RUN_TAGS,
+    """The relay's job, restart sensor and checks; the same of webhooks."""
+    state = state_by_asset("first turn", never="no turn has been taken yet")
+    job = long_run_job(
+        RELAY_JOB,
+        dg.AssetSelection.assets(TRANSACTIONS).without_checks(),
+        "Sends the service's transactions",
     )
     relaying = dg.Definitions(
         assets=[transactions],
         asset_checks=[accounts_are_well],
         jobs=[job],
-        sensors=[keeper(RELAY_JOB, TRANSACTIONS, standing)],
+        sensors=[restart_sensor(RELAY_JOB, TRANSACTIONS, state)],
         resources={"warehouse": RelayWarehouse()},
         executor=dg.in_process_executor,
     )
-    checks = checked(CHECK_JOB, TRANSACTIONS, "Can every account of the relay send?", "*/2 * * * *")
+    question = "Can every account of the relay send?"
+    checks = scheduled_checks(CHECK_JOB, TRANSACTIONS, question, "*/2 * * * *")
     return dg.Definitions.merge(relaying, checks, webhook_definitions())
 
 

@@ -1,39 +1,57 @@
-"""What a long run tells the asset pages, and how often."""
+"""What a long run reports to the asset pages, and how often."""
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum, auto
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import dagster as dg
 
 from indexer.facts.status import ChainStatus
-from indexer.ingest.attestations import PollProgress
 from indexer.ingest.ranges import RangeProgress
-from indexer.transfers import keeper
 
 Metadata = dict[str, dg.MetadataValue]
 
 
-class Summable(Protocol):
-    """What may be added up until it is time to report it."""
+class DataclassReport(Protocol):
+    """Any dataclass: what was done in one step of a run."""
 
-    def then(self, later: Self) -> Self:
-        """Both, as one."""
-        ...
-
-    def over(self, seconds: float) -> Self:
-        """The same, having taken so long."""
-        ...
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-S = TypeVar("S", bound=Summable)
+S = TypeVar("S", bound=DataclassReport)
+
+
+def add_reports(before: S, after: S) -> S:
+    """Integers are summed; a list keeps its last non-empty value; of the rest the latest counts."""
+    merged = {}
+    for name in (field.name for field in fields(after)):
+        old, new = getattr(before, name), getattr(after, name)
+        if isinstance(new, int):
+            merged[name] = old + new
+        elif isinstance(new, list):
+            merged[name] = new or old
+    return replace(after, **merged)
+
+
+def counts_metadata(report: DataclassReport, _: float = 0.0) -> Metadata:
+    """Each field of a report of numbers and lists of sentences; a missing number is 0."""
+    metadata: Metadata = {}
+    for name in (field.name for field in fields(report)):
+        value = getattr(report, name)
+        if isinstance(value, list):
+            metadata[name] = dg.MetadataValue.text("\n".join(value) or "nothing")
+        elif isinstance(value, int):
+            metadata[name] = dg.MetadataValue.int(value)
+        else:
+            metadata[name] = dg.MetadataValue.float(value or 0.0)
+    return metadata
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Where a chain stands, and what was committed since the last report."""
+class IngestReport:
+    """A chain's latest range, and what was committed since the last report."""
 
     latest: RangeProgress
     blocks: int
@@ -41,12 +59,10 @@ class Report:
     undecodable: int
     quarantined: int
     reorgs: int
-    seconds: float = 0.0
-    """How long that took."""
 
     @classmethod
-    def of(cls, progress: RangeProgress) -> "Report":
-        """What one range amounts to. One that takes blocks back is a reorg."""
+    def of(cls, progress: RangeProgress) -> "IngestReport":
+        """One range. Negative blocks are a rewind, which counts as a reorg."""
         rewound = progress.blocks < 0
         return cls(
             latest=progress,
@@ -57,68 +73,11 @@ class Report:
             reorgs=int(rewound),
         )
 
-    def then(self, later: "Report") -> "Report":
-        """Both, as one."""
-        return replace(
-            later,
-            blocks=self.blocks + later.blocks,
-            events=self.events + later.events,
-            undecodable=self.undecodable + later.undecodable,
-            quarantined=self.quarantined + later.quarantined,
-            reorgs=self.reorgs + later.reorgs,
-        )
 
-    def over(self, seconds: float) -> "Report":
-        """The same, having taken so long."""
-        return replace(self, seconds=seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class AttestationReport:
-    """What services answered since the last report."""
-
-    answers: PollProgress
-
-    def then(self, later: "AttestationReport") -> "AttestationReport":
-        """Both, as one; whether a service shuts us out is as it was last."""
-        before, after = self.answers, later.answers
-        return AttestationReport(
-            replace(
-                after,
-                polled=before.polled + after.polled,
-                attested=before.attested + after.attested,
-                unverified=before.unverified + after.unverified,
-                unanswered=before.unanswered + after.unanswered,
-            )
-        )
-
-    def over(self, seconds: float) -> "AttestationReport":
-        """The same: how long it took says how many waited, nothing of us."""
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class KeeperReport:
-    """What was done for transfers since the last report."""
-
-    done: keeper.KeeperProgress
-
-    def then(self, later: "KeeperReport") -> "KeeperReport":
-        """Both, as one."""
-        before, after = self.done, later.done
-        return KeeperReport(
-            keeper.KeeperProgress(before.moved + after.moved, before.expired + after.expired)
-        )
-
-    def over(self, seconds: float) -> "KeeperReport":
-        """The same: there is nothing to do most of the time."""
-        return self
-
-
-def chain_metadata(report: Report) -> Metadata:
-    """How far a chain is, how late, and what was committed meanwhile."""
+def chain_metadata(report: IngestReport, seconds: float) -> Metadata:
+    """How far a chain is, how late, and what was committed in the seconds since the last report."""
     latest = report.latest
-    rate = report.blocks / max(report.seconds, 0.001)
+    rate = report.blocks / max(seconds, 0.001)
     return {
         "height": dg.MetadataValue.int(latest.height),
         "head": dg.MetadataValue.int(latest.head_height),
@@ -134,7 +93,7 @@ def chain_metadata(report: Report) -> Metadata:
     }
 
 
-def projection_metadata(report: Report) -> Metadata:
+def projection_metadata(report: IngestReport, _: float) -> Metadata:
     """As of when a projection is, and how late, by the chain that was folded into it last."""
     latest = report.latest
     return {
@@ -142,26 +101,6 @@ def projection_metadata(report: Report) -> Metadata:
         "as_of": dg.MetadataValue.timestamp(float(latest.block_time)),
         "as_of_height": dg.MetadataValue.int(latest.height),
         "lag_seconds": dg.MetadataValue.int(latest.lag_seconds),
-    }
-
-
-def asked_metadata(asked: AttestationReport) -> Metadata:
-    """What came of the questions; `locked_out` in seconds, 0 when no service shuts us out."""
-    answers = asked.answers
-    return {
-        "polled": dg.MetadataValue.int(answers.polled),
-        "attested": dg.MetadataValue.int(answers.attested),
-        "unverified": dg.MetadataValue.int(answers.unverified),
-        "unanswered": dg.MetadataValue.int(answers.unanswered),
-        "locked_out": dg.MetadataValue.float(answers.locked_out or 0.0),
-    }
-
-
-def kept_metadata(kept: KeeperReport) -> Metadata:
-    """How many transfers moved, and how many of these because their time was over."""
-    return {
-        "moved": dg.MetadataValue.int(kept.done.moved),
-        "expired": dg.MetadataValue.int(kept.done.expired),
     }
 
 
@@ -181,10 +120,10 @@ Event = dg.AssetMaterialization | dg.AssetObservation
 
 
 class LaterReports(Enum):
-    """What is said of an asset after a run's first report, at which each is materialized.
+    """Events after a run's first report, which materializes the asset.
 
     A check counts as not evaluated from the next materialization on, so an asset with checks must
-    not have one every few seconds.
+    not be materialized every few seconds.
     """
 
     MATERIALIZE = auto()
@@ -194,36 +133,28 @@ class LaterReports(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AssetReporter(Generic[S]):
-    """An asset that a long run writes, and what is said of it."""
+    """An asset that a long run writes, and its metadata by report and seconds."""
 
     key: dg.AssetKey
-    metadata: Callable[[S], Metadata]
+    metadata: Callable[[S, float], Metadata]
     later: LaterReports
-
-    def event(self, report: S, *, first: bool) -> Event | None:
-        """What to log for a report."""
-        if first or self.later is LaterReports.MATERIALIZE:
-            return dg.AssetMaterialization(self.key, metadata=self.metadata(report))
-        if self.later is LaterReports.OBSERVE:
-            return dg.AssetObservation(self.key, metadata=self.metadata(report))
-        return None
 
 
 class Reporter(Generic[S]):
-    """Turns a stream of small reports into a few events every few seconds.
+    """Sums many small reports into a few events.
 
-    An event is a row of about 1.5 kB: one a block would outgrow the facts themselves.
+    An event is a row of about 1.5 kB: one for each block would outgrow the facts themselves.
     """
 
     def __init__(
         self,
         log: Callable[[Event], None],
-        told: Sequence[AssetReporter[S]],
+        assets: Sequence[AssetReporter[S]],
         every: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log = log
-        self._told = told
+        self._assets = assets
         self._every = every
         self._clock = clock
         self._since = clock()
@@ -231,19 +162,20 @@ class Reporter(Generic[S]):
         self._first = True
 
     def __call__(self, report: S) -> None:
-        """Take note of one step; report if it is time. The first step is reported at once."""
-        self._pending = report if self._pending is None else self._pending.then(report)
+        """Add one step; log if it is time. The first step is logged at once."""
+        self._pending = report if self._pending is None else add_reports(self._pending, report)
         if self._first or self._clock() - self._since >= self._every:
             self.flush()
 
     def flush(self) -> None:
-        """Report what is pending; nothing happens if nothing is."""
+        """Log the pending report, if there is one."""
         if self._pending is None:
             return
         now = self._clock()
-        report = self._pending.over(now - self._since)
-        for told in self._told:
-            event = told.event(report, first=self._first)
-            if event is not None:
-                self._log(event)
+        for asset in self._assets:
+            metadata = asset.metadata(self._pending, now - self._since)
+            if self._first or asset.later is LaterReports.MATERIALIZE:
+                self._log(dg.AssetMaterialization(asset.key, metadata=metadata))
+            elif asset.later is LaterReports.OBSERVE:
+                self._log(dg.AssetObservation(asset.key, metadata=metadata))
         self._pending, self._since, self._first = None, now, False

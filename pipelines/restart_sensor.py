@@ -1,78 +1,113 @@
-"""The sensor that keeps one run of a job going, and what it reads for that."""
+"""Long runs' jobs, the sensor that keeps one run of a job going, and jobs of checks."""
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from sqlalchemy import Engine
 
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import stopped_by
-from pipelines.instance import died
+from pipelines.instance import lost_process
 from pipelines.supervision import IN_FLIGHT, LongRun, RunState, next_step
 
-MINUTES = 360.0
-"""How long a long run lasts. The next one starts within seconds; a run that never ended would
-never take up a new release, and its page would grow without end."""
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import (
+        UnresolvedAssetJobDefinition,
+    )
 
-LOOK_EVERY_SECONDS = 5
-"""The least that Dagster's sensor daemon does."""
+MINUTES = 360.0
+"""How long a long run lasts. The next one starts within seconds; a run that never ended would not
+take up a new release, and its page would grow without end."""
+
+TICK_SECONDS = 5
+"""Dagster's minimum for sensors."""
 _ENDED_RUNS = 6
-"""Ended runs that a decision looks at: one more than there are steps of patience."""
+"""Ended runs that a decision reads: one more than there are steps of backoff."""
 _ENDED = tuple(status for status in dg.DagsterRunStatus if status not in IN_FLIGHT)
 
-LONG_RUN_TAGS = {
-    # A run that neither works nor ends is ended, a little after its own time.
-    "dagster/max_runtime": str(int(MINUTES * 60) + 600),
-}
+
+def asset_job(
+    name: str,
+    selection: dg.AssetSelection,
+    description: str,
+    *,
+    max_seconds: float,
+    config: dg.RunConfig | None = None,
+    tags: dict[str, str] | None = None,
+) -> "UnresolvedAssetJobDefinition":
+    """A job in one process. Dagster ends a run that neither works nor ends after `max_seconds`."""
+    return dg.define_asset_job(
+        name=name,
+        selection=selection,
+        description=description,
+        config=config,
+        executor_def=dg.in_process_executor,
+        tags={**(tags or {}), "dagster/max_runtime": str(int(max_seconds))},
+    )
 
 
-def keeper(
-    job: str, progress: dg.AssetKey, standing: Callable[[Engine, float | None], RunState]
+def long_run_job(
+    name: str,
+    selection: dg.AssetSelection,
+    description: str,
+    *,
+    config: dg.RunConfig | None = None,
+    tags: dict[str, str] | None = None,
+) -> "UnresolvedAssetJobDefinition":
+    """The job of long runs."""
+    return asset_job(
+        name,
+        selection,
+        f"{description}, for {MINUTES / 60:g} hours.",
+        max_seconds=MINUTES * 60 + 600,
+        config=config,
+        tags=tags,
+    )
+
+
+def restart_sensor(
+    job: str, progress: dg.AssetKey, state: Callable[[Engine, float | None], RunState]
 ) -> dg.SensorDefinition:
     """A sensor that keeps one run of the job going.
 
-    `progress` is the asset that a run materializes when it has achieved something. `standing` says
-    how things stand, given when that last was (unix seconds, None: never).
+    `progress` is the asset that a run materializes when it has achieved something. `state` gets
+    the unix time of its latest materialization, None if there is none.
     """
 
     @dg.sensor(
         name=f"{job}_sensor",
         job_name=job,
         description=f"Keeps one run of {job} going. Off: it is not started again.",
-        minimum_interval_seconds=LOOK_EVERY_SECONDS,
+        minimum_interval_seconds=TICK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def sensor(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.RunRequest | dg.SkipReason:
         with warehouse.engine() as engine:
-            stands = standing(engine, last_materialized(context.instance, progress))
-        return next_step(stands, runs_of(context.instance, job), time.time())
+            current = state(engine, last_materialized(context.instance, progress))
+        return next_step(current, runs_of(context.instance, job), time.time())
 
     return sensor
 
 
-def since(moved: str, *, never: str) -> Callable[[Engine, float | None], RunState]:
-    """How things stand by the asset alone: `moved` so many seconds ago, or `never`."""
+def state_by_asset(moved: str, *, never: str) -> Callable[[Engine, float | None], RunState]:
+    """The state by the asset alone: `moved` so many seconds ago, or `never`."""
 
-    def standing(_: Engine, moved_at: float | None) -> RunState:
+    def state(_: Engine, moved_at: float | None) -> RunState:
         if moved_at is None:
             return RunState(never)
         return RunState(f"{moved} {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
 
-    return standing
+    return state
 
 
-def checked(name: str, asset: dg.AssetKey, question: str, cron: str) -> dg.Definitions:
+def scheduled_checks(name: str, asset: dg.AssetKey, question: str, cron: str) -> dg.Definitions:
     """A job that runs an asset's checks, and its schedule."""
-    job = dg.define_asset_job(
-        name=name,
-        selection=dg.AssetSelection.checks_for_assets(asset),
-        description=question,
-        executor_def=dg.in_process_executor,
-        tags={"dagster/max_runtime": "1800"},
-    )
+    checks = dg.AssetSelection.checks_for_assets(asset)
+    job = asset_job(name, checks, question, max_seconds=1800)
     schedule = dg.ScheduleDefinition(
         job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING
     )
@@ -91,15 +126,14 @@ def runs_of(instance: dg.DagsterInstance, job: str) -> list[LongRun]:
     ended = instance.get_run_records(
         dg.RunsFilter(job_name=job, statuses=list(_ENDED)), limit=_ENDED_RUNS
     )
-    return [_long_run(record) for record in (*running, *ended)]
-
-
-def _long_run(record: dg.RunRecord) -> LongRun:
-    return LongRun(
-        run_id=record.dagster_run.run_id,
-        status=record.dagster_run.status,
-        started_at=record.start_time,
-        ended_at=record.end_time,
-        needs_a_person=stopped_by(record.dagster_run),
-        died=died(record.dagster_run),
-    )
+    return [
+        LongRun(
+            run_id=record.dagster_run.run_id,
+            status=record.dagster_run.status,
+            started_at=record.start_time,
+            ended_at=record.end_time,
+            permanent_error=stopped_by(record.dagster_run),
+            lost_process=lost_process(record.dagster_run),
+        )
+        for record in (*running, *ended)
+    ]

@@ -1,7 +1,7 @@
 """Dagster's Postgres storage with one connection pool for each process (`storage` in dagster.yaml).
 
-Dagster's own storage opens a connection for every statement, and looks for its tables whenever an
-instance is made, which every sensor tick does. Logging in is what costs: idle, that made some 18
+Dagster's own storage opens a connection for every statement, and checks its tables whenever an
+instance is made, which every sensor tick does. The logins are expensive: idle, that made some 18
 connections a second, 0.39 of a core in Postgres and 0.29 in the daemon.
 """
 
@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 _POOL_SIZE = 4
 _OVERFLOW = 20
-"""The daemon works with some twenty threads at its busiest."""
+"""The daemon uses up to some twenty threads."""
 _RECYCLE_SECONDS = 3_600
 
 
@@ -33,13 +33,13 @@ class PooledPostgresStorage(DagsterPostgresStorage):
     def from_config_value(
         cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
     ) -> "PooledPostgresStorage":
-        """As dagster.yaml says. For Dagster, which makes its storage this way."""
+        """Called by Dagster with the configuration of dagster.yaml."""
         return cls(pg_url_from_config(config_value), inst_data)
 
 
 @cache
 def process_engine(postgres_url: str) -> Engine:
-    """The process's engine. Before it is made for the first time, the tables are there."""
+    """The process's engine; the first call creates missing tables."""
     DagsterPostgresStorage(postgres_url, should_autocreate_tables=True)
     return create_pg_engine(
         postgres_url,

@@ -1,1 +1,1 @@
-"""The definitions, one folder or file a concern; `pipelines.definitions` puts them together."""
+"""The definitions, one folder or file a subject; `pipelines.definitions` merges them."""

@@ -1,19 +1,18 @@
-"""The job that reads a past range of a chain, which no follower will come by again.
+"""The job that reads a past range of a chain.
 
-One run fans the range out: a step plans spans, a step a span reads and commits it, a step folds
-what is left. How many of them run at once, and where, is the executor's to say.
+One run fans the range out: a step plans spans, one step for each span reads and commits it, a last
+step folds the rest. The executor decides how many run at once, and where.
 
-**Each step commits its own span when its turn has come**, which it learns from the warehouse,
-rather than leave files for one collecting step to commit. That step would begin when the last span
-is fetched (`collect` waits for all of them), so the whole range would lie on a disk that every
-worker shares, and nobody would see it move. A second step that commits beside the others would
-wait for ever where there is one process. So what waits is bounded by the number of processes, needs
-no common disk, and a single process commits as it goes. The price: a process that is ahead of its
-turn stands still once it has read its span.
+**Each step commits its own span when its turn has come**, which it reads from the warehouse. The
+alternative, one collecting step, would begin when the last span is fetched (`collect` waits for all
+of them): the whole range would lie on a disk that every worker shares, without visible progress. A
+second step that commits beside the others would wait for ever in a single process. So the data that
+waits is bounded by the number of processes, needs no shared disk, and one process commits as it
+goes. The cost: a process that is ahead of its turn idles once it has read its span.
 
-Whoever waits keeps its place in the executor, so those before it must have one. They do: steps
-begin in the order of the plan, and a step never gives its place up to be tried again later
-(`failures.in_place`). If one fails, those that wait for it end as well; a new run goes on.
+A waiting step keeps its place in the executor, so the steps before it must have one. They do: steps
+begin in the order of the plan, and a step is never requeued for a retry
+(`failures.retry_in_process`). If one fails, the steps that wait for it end too; a new run goes on.
 """
 
 import time
@@ -25,10 +24,10 @@ import dagster as dg
 from pydantic import Field
 
 from indexer.config.settings import Settings
-from pipelines.defs.facts.names import blocks_key
+from pipelines.defs.names import blocks_key
 from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.executors import executor_of
-from pipelines.failures import failures_for_dagster, in_place
+from pipelines.failures import failures_for_dagster, retry_in_process
 from warehouse_schema.identifiers import ChainId, Height
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ BACKFILL = "backfill"
 READ_RANGE = "read_range"
 POOL = "backfills"
 
-_LOOK_SECONDS = 5.0
+_CHECK_SECONDS = 5.0
 
 
 class BackfillConfig(dg.Config):
@@ -46,15 +45,15 @@ class BackfillConfig(dg.Config):
 
     chain: str = Field(description="CAIP-2 id of a chain that has a node, such as eip155:1")
     first: int = Field(ge=0, description="First block or ledger")
-    last: int = Field(ge=0, description="Last one; it must lie behind what a reorg can reach")
+    last: int = Field(ge=0, description="Last one; it must be finalized")
     blocks: int | None = Field(
         default=None,
         ge=1,
-        description="Blocks of a step. Left out: at most 200 steps, of at least 2,000 blocks",
+        description="Blocks of a step. Default: at most 200 steps, of at least 2,000 blocks",
     )
     spool: str | None = Field(
         default=None,
-        description="Folder for chunks that wait for their turn, up to 1 GB a process. Left out: "
+        description="Folder for chunks that wait for their turn, up to 1 GB a process. Default: "
         "under ISTHMUS_HOME of the machine that runs the step",
     )
     report_seconds: float = Field(default=10, gt=0, description="Seconds between reports")
@@ -69,7 +68,7 @@ def backfills(settings: Settings) -> dg.Definitions:
     """The backfill job of a network."""
     network = settings.network
 
-    # What a step does is imported in it: it reads columns, and every run would wait for that.
+    # Steps import their work: it imports polars, and every run would wait for that.
 
     @dg.op(pool=POOL, out={"spans": dg.DynamicOut(dg.Nothing)})
     def plan(
@@ -78,7 +77,7 @@ def backfills(settings: Settings) -> dg.Definitions:
         warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> Iterator[dg.DynamicOutput[None]]:
-        """Spans of what is not in yet; none when only the movements are left to fold."""
+        """Spans that are not ingested yet; none when only movements remain to be folded."""
         from indexer.ingest.backfill import plan_spans
 
         with (
@@ -92,13 +91,13 @@ def backfills(settings: Settings) -> dg.Definitions:
             yield dg.DynamicOutput(None, mapping_key=key_of(span), output_name="spans")
 
     @dg.op(pool=POOL, ins={"span": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
-    def bring_in(
+    def ingest_span(
         context: dg.OpExecutionContext,
         config: BackfillConfig,
         warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> None:
-        """Read and decode a span; put it in the place of what is stored when its turn has come."""
+        """Read and decode a span; replace the stored blocks when its turn has come."""
         from indexer.ingest import backfill
 
         spool = Path(config.spool) if config.spool else settings.home / "spool"
@@ -108,19 +107,20 @@ def backfills(settings: Settings) -> dg.Definitions:
             nodes.reader(ChainId(config.chain)) as reader,
             BackfillReporter(context, config.report_seconds) as report,
         ):
-            span, goes_on = span_of(context), GoesOn(context)
-            in_place(
+            first, _, last = str(context.get_mapping_key()).partition("_")
+            span, check = (Height(int(first)), Height(int(last))), RunCheck(context)
+            retry_in_process(
                 context,
                 lambda: backfill.ingest_span(
-                    engine, reader, network, config.whole, span, spool, report, goes_on
+                    engine, reader, network, config.whole, span, spool, report, check
                 ),
             )
 
-    @dg.op(pool=POOL, ins={"brought_in": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
+    @dg.op(pool=POOL, ins={"ingested": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
     def finish(
         context: dg.OpExecutionContext, config: BackfillConfig, warehouse: WarehouseResource
     ) -> None:
-        """Fold movements that were many; write the order book anew after the Stellar chain."""
+        """Fold many movements; rebuild the order book after the Stellar chain."""
         from indexer.ingest.backfill import finish_backfill
 
         with (
@@ -132,17 +132,17 @@ def backfills(settings: Settings) -> dg.Definitions:
 
     @dg.config_mapping
     def to_each(config: BackfillConfig) -> dict[str, object]:
-        return {op.name: {"config": config.model_dump()} for op in (plan, bring_in, finish)}
+        return {op.name: {"config": config.model_dump()} for op in (plan, ingest_span, finish)}
 
     @dg.graph(name=READ_RANGE, config=to_each)
     def read_range() -> None:
-        """One configuration for all the steps."""
-        finish(plan().map(bring_in).collect())
+        """The same configuration for all steps."""
+        finish(plan().map(ingest_span).collect())
 
     @dg.job(
         name=BACKFILL,
-        description="Reads a past range of a chain. Safe to kill and to run again: it goes on "
-        "where it was, and blocks that are stored are replaced.",
+        description="Reads a past range of a chain. Safe to kill and to run again: it resumes, and "
+        "replaces stored blocks.",
         executor_def=executor_of(settings),
     )
     def job() -> None:
@@ -152,7 +152,7 @@ def backfills(settings: Settings) -> dg.Definitions:
 
 
 def planned(config: BackfillConfig, spans: "list[Span]") -> str:
-    """What a plan amounts to, in words."""
+    """A plan as a sentence."""
     what = f"{config.chain} {config.first} to {config.last}"
     if not spans:
         return f"{what}: all blocks are in, movements are left"
@@ -165,17 +165,10 @@ def key_of(span: "Span") -> str:
     return f"{span[0]:012}_{span[1]:012}"
 
 
-def span_of(context: dg.OpExecutionContext) -> "Span":
-    """The span that a step is for."""
-    first, _, last = str(context.get_mapping_key()).partition("_")
-    return Height(int(first)), Height(int(last))
+class RunCheck:
+    """Fails the step when its run is over, or when the step of an earlier span failed.
 
-
-class GoesOn:
-    """Fails the step when its run is over, or when a step before it failed.
-
-    A process whose run was killed does not notice; one that waits for a span that nobody brings in
-    any more would wait for long.
+    Otherwise the process of a killed run would go on, or wait for a span that no step ingests.
     """
 
     def __init__(
@@ -183,30 +176,30 @@ class GoesOn:
     ) -> None:
         self._context = context
         self._clock = clock
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
 
     def __call__(self) -> None:
-        """Look, if it is time."""
-        if self._clock() - self._looked_at < _LOOK_SECONDS:
+        """Check, at most every few seconds."""
+        if self._clock() - self._checked_at < _CHECK_SECONDS:
             return
-        self._looked_at = self._clock()
+        self._checked_at = self._clock()
         instance, run_id = self._context.instance, self._context.run_id
         run = instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             raise dg.Failure("the run is over", allow_retries=False)
-        mine = str(self._context.get_mapping_key())
+        own_key = str(self._context.get_mapping_key())
         for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
             key = (entry.step_key or "").rpartition("[")[2].rstrip("]")
-            if key < mine:
+            if key < own_key:
                 raise dg.Failure(f"the span before this one failed: {key}", allow_retries=False)
 
 
 class BackfillReporter:
-    """Says how far a backfill is, every few seconds and at the end of a step.
+    """Logs a backfill's progress, every few seconds and at the end of a step.
 
     As observations of the chain's blocks: a materialization would make their checks count as not
-    evaluated, and a backfill pass for a follower that is alive. The rates are of all steps at work:
-    the one that commits has seen the others commit while it waited.
+    evaluated, and look like a follower's progress. Rates are of all steps together: the step that
+    commits has seen the others commit while it waited.
     """
 
     def __init__(
@@ -222,7 +215,7 @@ class BackfillReporter:
         self._pending: BackfillProgress | None = None
 
     def __call__(self, progress: "BackfillProgress") -> None:
-        """Take note of one commit; report if it is time."""
+        """Add one commit; log if it is time."""
         self._pending = progress
         if self._clock() - self._since >= self._every:
             self._flush()
@@ -245,8 +238,8 @@ class BackfillReporter:
 
 
 def backfill_metadata(progress: "BackfillProgress") -> dict[str, dg.MetadataValue]:
-    """How far a backfill is, how fast, and how long its present step will still take."""
-    left = progress.seconds_left
+    """How far a backfill is, how fast, and the remaining time of its current step."""
+    remaining = progress.seconds_left
     return {
         "backfill": dg.MetadataValue.text(f"{progress.first} to {progress.last}"),
         "backfill_step": dg.MetadataValue.text(progress.step),
@@ -255,7 +248,7 @@ def backfill_metadata(progress: "BackfillProgress") -> dict[str, dg.MetadataValu
         "blocks_per_second": dg.MetadataValue.float(round(progress.blocks_per_second, 1)),
         "events_per_second": dg.MetadataValue.float(round(progress.events_per_second, 1)),
         "seconds_left": dg.MetadataValue.null()
-        if left is None
-        else dg.MetadataValue.int(round(left)),
+        if remaining is None
+        else dg.MetadataValue.int(round(remaining)),
         "events": dg.MetadataValue.int(progress.events),
     }

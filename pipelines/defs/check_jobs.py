@@ -1,58 +1,51 @@
-"""The jobs and schedules that run the checks, whether or not anything else runs."""
+"""Jobs and schedules of the checks, independent of other runs."""
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from indexer.config.networks import Chain
-from pipelines.defs.facts.checks import (
+from pipelines.defs.facts.checks import has_quarantine
+from pipelines.defs.names import (
     ALL_DECODED,
     BLOCKS_JOIN,
     HISTORY_JOINS,
     KEEPS_UP,
+    MOVEMENTS,
     NO_OPEN_ALARMS,
-    has_quarantine,
+    ORDER_BOOK,
+    blocks_key,
+    events_key,
 )
-from pipelines.defs.facts.names import blocks_key, events_key
-from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
+from pipelines.restart_sensor import asset_job
 from pipelines.supervision import IN_FLIGHT
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.unresolved_asset_job_definition import (
-        UnresolvedAssetJobDefinition,
-    )
 
 CHECK_FACTS = "check_facts"
 CHECK_HISTORY = "check_history"
 CHECK_PROJECTIONS = "check_projections"
 
 SHARE = 0.02
-"""Most of the time that a check which reads all history may take up."""
-_AT_LEAST_EVERY = 86_400.0
-"""Seconds. However long it takes, it is done once a day."""
-_LOOK = "*/5 * * * *"
+"""Maximum share of the time that a check of all history may run."""
+_DAY = 86_400.0
+"""Seconds. However long such a check takes, it runs once a day."""
 
 
-def watch(followed: Sequence[Chain]) -> dg.Definitions:
+def check_jobs(followed: Sequence[Chain]) -> dg.Definitions:
     """Bounded checks every two minutes; those that read all history as often as is cheap."""
-    facts = [
-        dg.AssetCheckKey(key(chain.id), name)
-        for chain in followed
-        for key, name in (
-            (blocks_key, BLOCKS_JOIN),
-            (blocks_key, KEEPS_UP),
-            (events_key, NO_OPEN_ALARMS),
-        )
-    ]
-    facts += [
-        dg.AssetCheckKey(events_key(chain.id), ALL_DECODED)
-        for chain in followed
-        if has_quarantine(chain)
-    ]
+    facts = []
+    for chain in followed:
+        blocks, events = blocks_key(chain.id), events_key(chain.id)
+        facts += [
+            dg.AssetCheckKey(blocks, BLOCKS_JOIN),
+            dg.AssetCheckKey(blocks, KEEPS_UP),
+            dg.AssetCheckKey(events, NO_OPEN_ALARMS),
+        ]
+        if has_quarantine(chain):
+            facts.append(dg.AssetCheckKey(events, ALL_DECODED))
     history = [dg.AssetCheckKey(blocks_key(chain.id), HISTORY_JOINS) for chain in followed]
-    recent = _job(CHECK_FACTS, _checks(facts), "Do recent blocks join, do chains keep up?", 900)
+    question = "Do recent blocks join, do chains keep up?"
+    recent = asset_job(CHECK_FACTS, dg.AssetSelection.checks(*facts), question, max_seconds=900)
     every_two_minutes = dg.ScheduleDefinition(
         job=recent,
         cron_schedule="*/2 * * * *",
@@ -60,7 +53,7 @@ def watch(followed: Sequence[Chain]) -> dg.Definitions:
     )
     return dg.Definitions.merge(
         dg.Definitions(jobs=[recent], schedules=[every_two_minutes]),
-        paced(CHECK_HISTORY, _checks(history), "Do all stored blocks join?"),
+        paced(CHECK_HISTORY, dg.AssetSelection.checks(*history), "Do all stored blocks join?"),
         paced(
             CHECK_PROJECTIONS,
             dg.AssetSelection.checks_for_assets(ORDER_BOOK, MOVEMENTS),
@@ -69,62 +62,46 @@ def watch(followed: Sequence[Chain]) -> dg.Definitions:
     )
 
 
-def _checks(keys: Sequence[dg.AssetCheckKey]) -> dg.AssetSelection:
-    return dg.AssetSelection.checks(*keys)
-
-
-def _job(
-    name: str, selection: dg.AssetSelection, asks: str, seconds: int
-) -> "UnresolvedAssetJobDefinition":
-    return dg.define_asset_job(
-        name=name,
-        selection=selection,
-        description=asks,
-        executor_def=dg.in_process_executor,
-        tags={"dagster/max_runtime": str(seconds)},
-    )
-
-
 def paced(
     name: str,
     selection: dg.AssetSelection,
-    asks: str,
-    at_least_every: float = _AT_LEAST_EVERY,
+    question: str,
+    max_interval: float = _DAY,
 ) -> dg.Definitions:
-    """A job whose schedule starts it the less often, the longer it takes.
+    """A job whose schedule starts it less often the longer it takes.
 
-    `at_least_every` is seconds: it never rests longer.
+    `max_interval` in seconds: it starts at least that often.
     """
 
     @dg.schedule(
         name=f"{name}_schedule",
         job_name=name,
-        cron_schedule=_LOOK,
+        cron_schedule="*/5 * * * *",
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=f"Every five minutes while that takes {SHARE:.0%} of the time, less often "
-        f"when it would take more, every {at_least_every / 3600:g} hours in any case.",
+        f"when it would take more, every {max_interval / 3600:g} hours in any case.",
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        return next_check(context.instance, name, time.time(), at_least_every)
+        return next_check(context.instance, name, time.time(), max_interval)
 
-    job = _job(name, selection, asks, int(_AT_LEAST_EVERY))
+    job = asset_job(name, selection, question, max_seconds=_DAY)
     return dg.Definitions(jobs=[job], schedules=[schedule])
 
 
 def next_check(
-    instance: dg.DagsterInstance, job: str, now: float, at_least_every: float = _AT_LEAST_EVERY
+    instance: dg.DagsterInstance, job: str, now: float, max_interval: float = _DAY
 ) -> dg.RunRequest | dg.SkipReason:
-    """Start a check of all history, or say how long it still rests; `now` is in unix seconds."""
+    """Start a check of all history, or say when it is due; `now` is in unix seconds."""
     records = instance.get_run_records(dg.RunsFilter(job_name=job), limit=1)
     if records and records[0].dagster_run.status in IN_FLIGHT:
         return dg.SkipReason("the last one is still under way")
-    left = rest(records[0], now, at_least_every) if records else 0.0
-    return dg.SkipReason(f"again in {left:.0f} s") if left > 0 else dg.RunRequest()
+    pause = seconds_until_due(records[0], now, max_interval) if records else 0.0
+    return dg.SkipReason(f"again in {pause:.0f} s") if pause > 0 else dg.RunRequest()
 
 
-def rest(last: dg.RunRecord, now: float, at_least_every: float = _AT_LEAST_EVERY) -> float:
-    """Seconds until a check is due again, by how long it took last; `now` is in unix seconds."""
+def seconds_until_due(last: dg.RunRecord, now: float, max_interval: float = _DAY) -> float:
+    """By how long the last check took; `now` is in unix seconds."""
     if last.start_time is None or last.end_time is None:
         return 0.0
-    pause = min(at_least_every, (last.end_time - last.start_time) / SHARE)
+    pause = min(max_interval, (last.end_time - last.start_time) / SHARE)
     return last.start_time + pause - now

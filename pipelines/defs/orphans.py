@@ -1,49 +1,56 @@
-"""Runs whose process is gone, found and ended.
+"""Ends runs whose process is gone.
 
 Dagster notices a run that dies while its code server lives. When both die, by a crash of the
 machine or a kill, the run stays STARTED for ever and keeps its chain's pool.
 """
 
+import os
+import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 
 import dagster as dg
 
 from pipelines.instance import process_of
-from pipelines.processes import born_at
 
-EVERY_SECONDS = 15
+TICK_SECONDS = 15
 _REUSE_SECONDS = 10.0
-"""A process that began this long after the id was noted is a stranger with the same id. Covers
-what separates the two clocks, the kernel's start time and the event's time."""
+"""A process that started this long after the id was recorded is another one with the id. Covers the
+difference between the kernel's start time and the event's time."""
+_PROC = Path("/proc")
+_ENDED = ("Z", "X")
+"""States of a process that has ended and waits for its parent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """A run that counts as running, and the process that was noted for it."""
+class RecordedProcess:
+    """The process that was recorded for a run."""
 
     run_id: str
     pid: int
-    noted_at: float
+    recorded_at: float
     """Unix seconds."""
 
 
-def is_gone(noted: Noted, born_at: Callable[[int], float | None]) -> bool:
-    """Whether no process of that id runs, or only one that began after the id was noted."""
-    born = born_at(noted.pid)
-    return born is None or born > noted.noted_at + _REUSE_SECONDS
+def is_gone(process: RecordedProcess, start_time: Callable[[int], float | None]) -> bool:
+    """Whether no process of that id runs, or only one that started after the id was recorded."""
+    started = start_time(process.pid)
+    return started is None or started > process.recorded_at + _REUSE_SECONDS
 
 
-def sweep(instance: dg.DagsterInstance, born_at: Callable[[int], float | None]) -> list[str]:
+def sweep(instance: dg.DagsterInstance, start_time: Callable[[int], float | None]) -> list[str]:
     """End every run that is STARTED without a process; returns their ids.
 
-    For runs that this machine launched, as Dagster's default launcher does: the sensor below is
-    evaluated in the code server, which is the parent of every run.
+    For runs of this machine, as Dagster's default launcher starts them: the sensor below is
+    evaluated in the code server, the parent of every run.
     """
     ended = []
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         process = process_of(instance, run)
-        if process is not None and is_gone(Noted(run.run_id, *process), born_at):
+        if process is not None and is_gone(RecordedProcess(run.run_id, *process), start_time):
             instance.report_run_failed(run, f"its process (pid {process[0]}) is gone")
             ended.append(run.run_id)
     return ended
@@ -52,13 +59,40 @@ def sweep(instance: dg.DagsterInstance, born_at: Callable[[int], float | None]) 
 @dg.sensor(
     name="orphaned_runs",
     description="Ends runs whose process died together with its code server.",
-    minimum_interval_seconds=EVERY_SECONDS,
+    minimum_interval_seconds=TICK_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def orphaned_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-    """Sweep, and say what was found."""
-    ended = sweep(context.instance, born_at)
+    """Sweep, and report the runs."""
+    ended = sweep(context.instance, process_start_time)
     return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run has its process")
 
 
 definitions = dg.Definitions(sensors=[orphaned_runs])
+
+
+def process_start_time(pid: int) -> float | None:
+    """Unix time at which the process with that id started; None when none runs."""
+    if (_PROC / "self/stat").exists():
+        try:
+            stat = (_PROC / str(pid) / "stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        # proc_pid_stat(5): the name is in parentheses and may hold any character; after it come the
+        # state (field 3) and, as field 22, the start in clock ticks since boot.
+        fields = stat.rpartition(")")[2].split()
+        if fields[0] in _ENDED:
+            return None
+        uptime = float((_PROC / "uptime").read_text().split()[0])
+        return time.time() - uptime + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    ps = subprocess.run(
+        ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={"LC_ALL": "C", "PATH": "/bin:/usr/bin"},
+    )
+    words = ps.stdout.split(maxsplit=1)
+    if len(words) < 2 or words[0].startswith(_ENDED):
+        return None
+    return datetime.strptime(words[1].strip(), "%a %b %d %H:%M:%S %Y").astimezone().timestamp()

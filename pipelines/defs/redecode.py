@@ -1,7 +1,7 @@
-"""The job that brings a change in beside what is live: fill, check and, if it is told so, swap.
+"""The job that redecodes raw facts beside the live tables: fill, check and, on request, swap.
 
-The revision is begun and given up by the database's owner (`isthmus redecode start`), whom
-no run of Dagster works as. Without one, the job is about projections alone.
+The database's owner starts and abandons a revision (`python -m indexer revise start`); no run of
+Dagster has that role. Without a revision, the job covers projections alone.
 """
 
 import time
@@ -13,42 +13,42 @@ from pydantic import Field
 from indexer.config.networks import Network
 from indexer.ingest.redecode import run
 from indexer.ingest.redecode.run import RedecodeProgress
-from pipelines.defs.facts.names import events_key
+from pipelines.defs.names import events_key
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
 from warehouse_schema.identifiers import ChainId, Height
 
-REDECODE = "revise"
-POOL = "revises"
+REDECODE = "redecode"
+POOL = "redecode"
 
 _SOON = 30.0
-"""Seconds. A pass that took longer left behind what became final meanwhile: one more is worth it;
-what the last one leaves, the check and the swap fill themselves."""
+"""Seconds. A longer pass is followed by another, for what was finalized meanwhile; check and swap
+fill the rest themselves."""
 
 
 class FillConfig(dg.Config):
-    """How often to say how far it is."""
+    """How often to report."""
 
     report_seconds: float = Field(default=10, gt=0, description="Seconds between reports")
 
 
 class SwapConfig(dg.Config):
-    """Whether to put the revision in the place of what is live."""
+    """Whether to swap."""
 
     swap: bool = Field(
         default=False,
-        description="Only after a look at what the check found. Left out: nothing is changed",
+        description="Only after reading what the check found. By default nothing is changed",
     )
 
 
-def revisions(network: Network) -> dg.Definitions:
+def redecoding(network: Network) -> dg.Definitions:
     """The job over a network."""
 
     @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
     def fill(
         context: dg.OpExecutionContext, config: FillConfig, warehouse: WarehouseResource
     ) -> None:
-        """Decode raw facts anew beside the live tables, up to what is final."""
+        """Decode raw facts beside the live tables, up to the finalized block."""
         with (
             failures_for_dagster(context),
             warehouse.engine() as engine,
@@ -62,12 +62,12 @@ def revisions(network: Network) -> dg.Definitions:
 
     @dg.op(pool=POOL, ins={"filled": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
     def check(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> dg.Output[None]:
-        """Compare everything at one snapshot: what a swap would change. Changes nothing."""
+        """Compare everything at one snapshot: what a swap would change. Read-only."""
         with failures_for_dagster(context), warehouse.engine() as engine:
             found = run.check(engine, network)
         for progress in found.filled:
             context.log.info(
-                f"{progress.chain}: decoded anew to {progress.height} of {progress.final}"
+                f"{progress.chain}: redecoded to {progress.height} of {progress.final}"
             )
         lines = list(found.lines()) or ["no differences"]
         for line in lines:
@@ -78,7 +78,7 @@ def revisions(network: Network) -> dg.Definitions:
     def swap(
         context: dg.OpExecutionContext, config: SwapConfig, warehouse: WarehouseResource
     ) -> None:
-        """Put the revision in the place of what is live, in one transaction, if told so."""
+        """Swap the tables, in one transaction, if requested."""
         if not config.swap:
             context.log.info("nothing was changed: launch again with swap: true to swap")
             return
@@ -89,7 +89,7 @@ def revisions(network: Network) -> dg.Definitions:
 
     @dg.job(
         name=REDECODE,
-        description="Fills a revision that was begun, checks it and, with swap: true, swaps it in.",
+        description="Fills a started revision, checks it and, with swap: true, swaps it in.",
         executor_def=dg.in_process_executor,
     )
     def job() -> None:
@@ -99,7 +99,7 @@ def revisions(network: Network) -> dg.Definitions:
 
 
 def check_metadata(found: run.SwapCheck) -> dict[str, dg.MetadataValue]:
-    """What a swap would change, as numbers and in words."""
+    """What a swap would change, as numbers and sentences."""
     tables = [*(table for of in found.facts.values() for table in of), *found.projections]
     lines = "\n".join(found.lines())
     return {
@@ -112,9 +112,9 @@ def check_metadata(found: run.SwapCheck) -> dict[str, dg.MetadataValue]:
 
 
 class FillReporter:
-    """Says how far each chain is decoded anew: at first, every few seconds, and at the end.
+    """Logs how far each chain is redecoded: at first, every few seconds, and at the end.
 
-    As observations of the chain's events, whose checks a materialization would make count as not
+    As observations of the chain's events: a materialization would make their checks count as not
     evaluated.
     """
 
@@ -127,38 +127,39 @@ class FillReporter:
         self._context = context
         self._every = every
         self._clock = clock
-        self._begun: dict[ChainId, tuple[float, Height]] = {}
-        self._said_at = float("-inf")
-        self._unsaid: RedecodeProgress | None = None
+        self._started: dict[ChainId, tuple[float, Height]] = {}
+        self._logged_at = float("-inf")
+        self._pending: RedecodeProgress | None = None
 
     def __enter__(self) -> "FillReporter":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._say()
+        self._flush()
 
     def __call__(self, progress: RedecodeProgress) -> None:
-        """Take note of one range; report if it is time."""
-        if progress.chain not in self._begun:
-            # The chain before it is done, or this is the first.
-            self._say()
-            self._begun[progress.chain] = (self._clock(), progress.height)
-            self._said_at = float("-inf")
-        self._unsaid = progress
-        if self._clock() - self._said_at >= self._every:
-            self._say()
+        """Add one range; log if it is time."""
+        if progress.chain not in self._started:
+            self._flush()
+            self._started[progress.chain] = (self._clock(), progress.height)
+            self._logged_at = float("-inf")
+        self._pending = progress
+        if self._clock() - self._logged_at >= self._every:
+            self._flush()
 
-    def _say(self) -> None:
-        progress, self._unsaid = self._unsaid, None
+    def _flush(self) -> None:
+        progress, self._pending = self._pending, None
         if progress is None:
             return
-        self._said_at = self._clock()
-        since, start = self._begun[progress.chain]
-        rate = (progress.height - start) / max(self._said_at - since, 0.001)
-        left = (progress.final - progress.height) / rate if rate else None
-        words = "" if left is None else f", {rate:,.0f} blocks/s, about {left:.0f} s left"
+        self._logged_at = self._clock()
+        since, start = self._started[progress.chain]
+        rate = (progress.height - start) / max(self._logged_at - since, 0.001)
+        remaining = (progress.final - progress.height) / rate if rate else None
+        speed = ""
+        if remaining is not None:
+            speed = f", {rate:,.0f} blocks/s, about {remaining:.0f} s left"
         self._context.log.info(
-            f"{progress.chain}: decoded anew to {progress.height} of {progress.final}{words}"
+            f"{progress.chain}: redecoded to {progress.height} of {progress.final}{speed}"
         )
         self._context.log_event(
             dg.AssetObservation(
@@ -168,8 +169,8 @@ class FillReporter:
                     "revised_of": dg.MetadataValue.int(progress.final),
                     "blocks_per_second": dg.MetadataValue.float(round(rate, 1)),
                     "seconds_left": dg.MetadataValue.null()
-                    if left is None
-                    else dg.MetadataValue.int(round(left)),
+                    if remaining is None
+                    else dg.MetadataValue.int(round(remaining)),
                 },
             )
         )

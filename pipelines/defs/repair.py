@@ -1,12 +1,11 @@
-"""The job that closes gaps in providers' numbers, and what starts it as soon as there is one.
+"""The job that repairs gaps in providers' sequence numbers, and the sensor that starts it.
 
-A gap is a provider whose offers are not listed; nobody should have to notice that first. What the
-job reads again it reads from a data lake where there is one. If what it reads has the gap still, it
-is tried again ever later, for as long as the alarm stands: a node or a lake may be mended.
+A provider with a gap has no listed offers. The job reads the ledgers again, from a data lake where
+there is one. While the gap remains, it is retried with backoff for as long as the alarm is open: a
+node or a lake may recover.
 """
 
 import time
-from collections.abc import Sequence
 
 import dagster as dg
 
@@ -17,18 +16,18 @@ from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.failures import failures_for_dagster
 from pipelines.supervision import IN_FLIGHT
 
-REPAIR_GAPS = "heal"
-SENSOR = "gaps_are_healed"
+REPAIR_GAPS = "repair_gaps"
+SENSOR = f"{REPAIR_GAPS}_sensor"
 
-_LOOK_SECONDS = 30
-_PAUSES = (0.0, 60.0, 300.0, 1_800.0, 7_200.0)
+_TICK_SECONDS = 30
+_BACKOFF = (0.0, 60.0, 300.0, 1_800.0, 7_200.0)
 """Seconds to wait after so many runs that left the same gaps."""
-_FOUND = "isthmus/gaps"
+_GAPS_TAG = "isthmus/gaps"
 """Tag of a run: the gaps that it was started for."""
 
 
 def gap_repair(settings: Settings) -> dg.Definitions:
-    """The job and its sensor; nothing where the Stellar chain has no node."""
+    """The job and its sensor; nothing without a Stellar node."""
     network = settings.network
     if network.stellar not in settings.followed:
         return dg.Definitions()
@@ -37,10 +36,10 @@ def gap_repair(settings: Settings) -> dg.Definitions:
 
 def _job(network: Network) -> dg.JobDefinition:
     @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
-    def read_again(
+    def read_gaps(
         context: dg.OpExecutionContext, warehouse: WarehouseResource, nodes: ChainNodes
     ) -> None:
-        """Read what lies in a gap, and write the order book anew. Fails while a gap is left."""
+        """Read the ledgers in a gap, and rebuild the order book. Fails while a gap remains."""
         from indexer.ingest.gap_repair import repair_gaps
 
         with (
@@ -62,7 +61,7 @@ def _job(network: Network) -> dg.JobDefinition:
         tags={"dagster/max_runtime": str(6 * 3600)},
     )
     def job() -> None:
-        read_again()
+        read_gaps()
 
     return job
 
@@ -71,7 +70,7 @@ def _sensor(network: Network) -> dg.SensorDefinition:
     @dg.sensor(
         name=SENSOR,
         job_name=REPAIR_GAPS,
-        minimum_interval_seconds=_LOOK_SECONDS,
+        minimum_interval_seconds=_TICK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts the job while a provider's events have a gap.",
     )
@@ -94,24 +93,15 @@ def next_repair(
     instance: dg.DagsterInstance, found: str, now: float
 ) -> dg.RunRequest | dg.SkipReason:
     """Start a run for these gaps, or say why not yet; `now` is in unix seconds."""
-    records = instance.get_run_records(dg.RunsFilter(job_name=REPAIR_GAPS), limit=len(_PAUSES))
+    records = instance.get_run_records(dg.RunsFilter(job_name=REPAIR_GAPS), limit=len(_BACKOFF))
     if records and records[0].dagster_run.status in IN_FLIGHT:
-        return dg.SkipReason("a run is at it")
-    wait = _pause(records, found) - _since(records, now)
+        return dg.SkipReason("a run is under way")
+    tries = 0
+    while tries < len(records) and records[tries].dagster_run.tags.get(_GAPS_TAG) == found:
+        tries += 1
+    pause = _BACKOFF[min(tries, len(_BACKOFF) - 1)]
+    ended = records[0].end_time if records else None
+    wait = 0.0 if ended is None else pause - (now - ended)
     if wait > 0:
         return dg.SkipReason(f"{found} was read again in vain; next in {wait:.0f} s")
-    return dg.RunRequest(tags={_FOUND: found})
-
-
-def _pause(records: Sequence[dg.RunRecord], found: str) -> float:
-    tries = 0
-    for record in records:
-        if record.dagster_run.tags.get(_FOUND) != found:
-            break
-        tries += 1
-    return _PAUSES[min(tries, len(_PAUSES) - 1)]
-
-
-def _since(records: Sequence[dg.RunRecord], now: float) -> float:
-    ended = records[0].end_time if records else None
-    return float("inf") if ended is None else now - ended
+    return dg.RunRequest(tags={_GAPS_TAG: found})

@@ -1,4 +1,4 @@
-"""Doors to the warehouse and to the chains. What is behind them belongs to the indexer."""
+"""Dagster resources: the warehouse, the chains' nodes, attestation services."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -17,11 +17,11 @@ from warehouse_schema.identifiers import ChainId
 
 
 class WarehouseResource(dg.ConfigurableResource[Engine]):
-    """The warehouse, as the indexer's role. Where it is, the environment says."""
+    """The warehouse that the environment names, as the indexer's role."""
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
-        """An engine for as long as the block runs."""
+        """An engine while the block runs."""
         engine = open_engine(load_settings(), "indexer")
         try:
             yield engine
@@ -34,33 +34,33 @@ class ChainNodes(dg.ConfigurableResource[ChainReader]):
 
     @contextmanager
     def reader(self, chain: ChainId) -> Iterator[ChainReader]:
-        """A reader of one chain for as long as the block runs."""
-        # Here, not above: the code server evaluates sensors all day and never reads a chain.
+        """A reader of one chain while the block runs."""
+        # Imported here: the code server evaluates sensors all day and never reads a chain.
         from indexer.ingest.readers import open_reader
 
-        with _opened(open_reader, chain) as reader:
+        with _reader_from(open_reader, chain) as reader:
             yield reader
 
     @contextmanager
     def history(self, chain: ChainId) -> Iterator[ChainReader]:
-        """A reader of what one chain said before, from whatever proves it best."""
+        """A reader of one chain's history, from the source with the best proof."""
         from indexer.ingest.readers import open_history
 
-        with _opened(open_history, chain) as reader:
+        with _reader_from(open_history, chain) as reader:
             yield reader
 
 
 @contextmanager
-def _opened(
-    opens: Callable[[Settings, Chain], ChainReader], chain: ChainId
+def _reader_from(
+    open_it: Callable[[Settings, Chain], ChainReader], chain: ChainId
 ) -> Iterator[ChainReader]:
     settings = load_settings()
-    with closing(opens(settings, settings.network.chain(chain))) as reader:
+    with closing(open_it(settings, settings.network.chain(chain))) as reader:
         yield reader
 
 
 class AttestationServices(dg.ConfigurableResource[Iris]):
-    """Services that say whether a message is attested, as the network file names them."""
+    """The attestation services that the network file names."""
 
     @contextmanager
     def services(self) -> Iterator[tuple[Iris, LzScan | None]]:
@@ -68,8 +68,8 @@ class AttestationServices(dg.ConfigurableResource[Iris]):
         network = load_settings().network
         if network.iris is None:
             raise ConfigurationError(f"{network.name} names no attestation service (`iris`)")
-        with closing(Iris(network.iris)) as iris, ExitStack() as doors:
+        with closing(Iris(network.iris)) as iris, ExitStack() as stack:
             scan = None
             if network.lz_scan is not None:
-                scan = doors.enter_context(closing(LzScan(network.lz_scan)))
+                scan = stack.enter_context(closing(LzScan(network.lz_scan)))
             yield iris, scan

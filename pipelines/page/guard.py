@@ -1,10 +1,10 @@
 """ASGI middleware in front of Dagster's webserver.
 
 Dagster's webserver runs a mutation that comes as GET, as a form or as a WebSocket message, from any
-page and under any host name. So a web page in an operator's browser could stop the relay. The guard
-lets through:
+page and under any host name: a web page in an operator's browser could stop the relay. The guard
+forwards a request if:
 
-| request | on condition that |
+| request | condition |
 |---|---|
 | any | `Host` is a name of this page: another name is another site's (DNS rebinding) |
 | any but `/server_info` | the operator's password, by HTTP Basic, where one is set |
@@ -26,13 +26,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 USER = "operator"
 _GRAPHQL = "/graphql"
 _OPEN = "/server_info"
-"""Says versions and nothing else; asked to see whether the page is up."""
+"""Returns versions only; used as a health check."""
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Isthmus", charset="UTF-8"'}
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRefusal:
-    """Status and sentence of a request that does not reach Dagster."""
+    """Status and message of a refused request."""
 
     status: int
     message: str
@@ -48,15 +48,15 @@ class Guard:
         self._login = None if password is None else _basic(password)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI says."""
+        """ASGI."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is None:
-            await self._app(scope, receive, _unframed(send))
+            await self._app(scope, receive, _deny_framing(send))
         elif scope["type"] == "websocket":
-            # Closed before it was accepted: the client gets a 403.
+            # Closed before it is accepted: the client gets a 403.
             await send({"type": "websocket.close", "code": 1008, "reason": refusal.message})
         else:
             headers = _CHALLENGE if refusal.status == 401 else None
@@ -74,7 +74,7 @@ class Guard:
         if scope["type"] == "websocket":
             if scope["path"] != _GRAPHQL:
                 return GuardRefusal(403, f"WebSockets are for {_GRAPHQL}")
-            return None if self._is_own(headers, required=True) else _FOREIGN
+            return None if self._is_own(headers, required=True) else _OTHER_PAGE
         if scope["method"] in ("GET", "HEAD"):
             return (
                 GuardRefusal(405, f"{_GRAPHQL} takes POST") if scope["path"] == _GRAPHQL else None
@@ -82,13 +82,13 @@ class Guard:
         if scope["method"] != "POST" or scope["path"] != _GRAPHQL:
             return GuardRefusal(405, f"this page takes GET, and POST to {_GRAPHQL}")
         if not self._is_own(headers, required=False):
-            return _FOREIGN
+            return _OTHER_PAGE
         if not _is_json(headers.getlist("content-type")):
             return GuardRefusal(415, f"{_GRAPHQL} takes application/json")
         return None
 
     def _is_own(self, headers: Headers, *, required: bool) -> bool:
-        """Whether the request comes from this page; programs that are no browser send no origin."""
+        """Whether the request comes from this page; only browsers send an origin."""
         sites = headers.getlist("sec-fetch-site")
         if any(site != "same-origin" for site in sites):
             return False
@@ -98,7 +98,7 @@ class Guard:
         return len(origins) == 1 and origins[0].lower() in self._origins
 
 
-_FOREIGN = GuardRefusal(403, "the request comes from another page")
+_OTHER_PAGE = GuardRefusal(403, "the request comes from another page")
 
 
 def _basic(password: str) -> str:
@@ -112,13 +112,13 @@ def _is_only(values: Collection[str], wanted: str) -> bool:
 
 
 def _is_json(types: Collection[str]) -> bool:
-    # Compared as a whole: Dagster looks for the words anywhere in the header, and a browser sends
-    # `text/plain; x=application/json` from any page without asking.
+    # Compared as a whole: Dagster searches the header for the words, and a browser sends
+    # `text/plain; x=application/json` from any page without a preflight.
     return [each.partition(";")[0].strip().lower() for each in types] == ["application/json"]
 
 
-def _unframed(send: Send) -> Send:
-    """Forbid other pages to show this one in a frame, where a click could be stolen."""
+def _deny_framing(send: Send) -> Send:
+    """Forbid other pages to show this one in a frame (clickjacking)."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

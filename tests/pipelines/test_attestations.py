@@ -16,10 +16,11 @@ from indexer.errors import FollowerConflict
 from indexer.ingest.attestations import PollProgress
 from pipelines.definitions import definitions
 from pipelines.defs.facts import attestations as room
-from pipelines.defs.facts.attestations import AskConfig, attestations
-from pipelines.defs.facts.names import ASK_JOB, ATTESTATIONS
+from pipelines.defs.facts.attestations import STEP, attestations
+from pipelines.defs.names import ATTESTATIONS, ATTESTATIONS_JOB
 from pipelines.defs.resources import AttestationServices, WarehouseResource
-from pipelines.reports import AttestationReport, asked_metadata
+from pipelines.long_run import CatchUpConfig
+from pipelines.reports import add_reports, counts_metadata
 from tests.pipelines.factories import warehouse_of
 
 IRIS, SCAN = object(), object()
@@ -49,11 +50,11 @@ def ask(network, instance, indexer_engine):
             assets=given.assets,
             jobs=given.jobs,
             resources={"warehouse": warehouse_of(indexer_engine), "services": FixedServices()},
-        ).resolve_job_def(ASK_JOB)
+        ).resolve_job_def(ATTESTATIONS_JOB)
         return job.execute_in_process(
             instance=instance,
             raise_on_error=False,
-            run_config=dg.RunConfig(ops={"ask_services": AskConfig(**config)}),
+            run_config=dg.RunConfig(ops={STEP: CatchUpConfig(**config)}),
         )
 
     return run
@@ -100,12 +101,9 @@ def test_the_first_answers_are_reported_at_once_and_the_rest_add_up(ask, monkeyp
 
 
 def test_whether_a_service_shuts_us_out_is_as_it_was_last():
-    out = AttestationReport(PollProgress(locked_out=299.5))
-    assert asked_metadata(out)["locked_out"].value == 299.5
-    assert (
-        asked_metadata(AttestationReport(PollProgress(polled=1)).then(out))["locked_out"].value
-        == 299.5
-    )
+    out = PollProgress(locked_out=299.5)
+    assert counts_metadata(add_reports(PollProgress(polled=1), out))["locked_out"].value == 299.5
+    assert counts_metadata(add_reports(out, PollProgress()))["locked_out"].value == 0.0
 
 
 def test_without_minutes_it_asks_about_what_is_due_and_ends(ask, monkeypatch):
@@ -153,16 +151,18 @@ def test_the_sensor_keeps_one_run_going(network, instance, indexer_engine):
 
 def _job(network: Network) -> dg.JobDefinition:
     resources = dg.Definitions(resources={"warehouse": WarehouseResource()})
-    return dg.Definitions.merge(attestations(network, ()), resources).resolve_job_def(ASK_JOB)
+    return dg.Definitions.merge(attestations(network, ()), resources).resolve_job_def(
+        ATTESTATIONS_JOB
+    )
 
 
 def test_the_job_has_a_pool_of_its_own_and_its_hours(network):
     job = _job(network)
     (node,) = job.nodes
-    assert node.definition.pools == {"asks_attestations"}
+    assert node.definition.pools == {"attestations"}
     assert job.run_config is not None
     config = {"minutes": 360.0, "report_seconds": 10.0}
-    assert job.run_config["ops"] == {"ask_services": {"config": config}}
+    assert job.run_config["ops"] == {STEP: {"config": config}}
 
 
 def settings_of(name: str) -> Settings:
@@ -171,14 +171,14 @@ def settings_of(name: str) -> Settings:
 
 def test_a_network_without_a_service_has_none_of_it():
     repository = definitions(settings_of("devnet")).get_repository_def()
-    assert not repository.has_job(ASK_JOB)
+    assert not repository.has_job(ATTESTATIONS_JOB)
     assert ATTESTATIONS not in repository.asset_graph.get_all_asset_keys()
 
 
 @pytest.mark.parametrize("name", ["testnet", "mainnet"])
 def test_a_network_with_a_service_has_all_of_it_and_movements_rest_on_it(name):
     repository = definitions(settings_of(name)).get_repository_def()
-    assert repository.has_job(ASK_JOB)
+    assert repository.has_job(ATTESTATIONS_JOB)
     assert repository.has_sensor_def("ask_attestations_sensor")
     movements = repository.asset_graph.get(dg.AssetKey(["projections", "movements"]))
     assert ATTESTATIONS in movements.parent_keys

@@ -13,7 +13,7 @@ from indexer.ingest.backfill.commit import backfill_lease
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from pipelines import failures
-from pipelines.defs.backfill import BACKFILL, READ_RANGE, GoesOn, backfills
+from pipelines.defs.backfill import BACKFILL, READ_RANGE, RunCheck, backfills
 from pipelines.defs.resources import ChainNodes
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
@@ -26,7 +26,7 @@ from warehouse_schema.projections import movements
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(fetch, "_ATTEMPTS", 1)
-    monkeypatch.setattr(failures, "LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(failures, "MAX_BACKOFF", 0.0)
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ def test_a_range_is_read_in_spans_and_its_end_reported(backfill, indexer_engine)
     result = backfill(QuietChain(top=2_000), chain=EVM, first=100, last=799, blocks=300)
     assert succeeded(result) == [
         "plan",
-        "bring_in[000000000100_000000000399]",
-        "bring_in[000000000400_000000000699]",
-        "bring_in[000000000700_000000000799]",
+        "ingest_span[000000000100_000000000399]",
+        "ingest_span[000000000400_000000000699]",
+        "ingest_span[000000000700_000000000799]",
         "finish",
     ]
     assert heights(indexer_engine) == (700, 100, 799)
@@ -210,14 +210,14 @@ def test_a_span_is_tried_again_in_its_place(backfill, indexer_engine):
 
 
 def test_where_a_span_failed_the_next_run_goes_on(backfill, indexer_engine):
-    reader = Faltering(2_000, at=700, times=failures.MOST_ATTEMPTS)
+    reader = Faltering(2_000, at=700, times=failures.MAX_ATTEMPTS)
     config = {"chain": EVM, "first": 0, "last": 999, "blocks": 250}
     result = backfill(reader, **config)
     assert not result.success
     failed = failures_of(result)
     assert list(failed) == [
-        "bring_in[000000000500_000000000749]",
-        "bring_in[000000000750_000000000999]",
+        "ingest_span[000000000500_000000000749]",
+        "ingest_span[000000000750_000000000999]",
     ]
     first, second = (data.user_failure_data for data in failed.values())
     assert first.metadata["reason"].value == "no answer"
@@ -227,7 +227,7 @@ def test_where_a_span_failed_the_next_run_goes_on(backfill, indexer_engine):
     reader.asked.clear()
     again = backfill(reader, **config)
     assert again.success
-    assert succeeded(again)[1] == "bring_in[000000000700_000000000949]"
+    assert succeeded(again)[1] == "ingest_span[000000000700_000000000949]"
     assert min(reader.asked) == 700
     assert heights(indexer_engine) == (1_000, 0, 999)
     with indexer_engine.connect() as conn:
@@ -244,7 +244,7 @@ def test_a_run_that_is_over_ends_its_steps(instance):
     @dg.op(ins={"span": dg.In(dg.Nothing)})
     def step(context: dg.OpExecutionContext) -> None:
         now = [0.0]
-        goes_on = GoesOn(context, lambda: now[0])
+        goes_on = RunCheck(context, lambda: now[0])
         goes_on()
         context.instance.report_run_failed(context.run, "killed")
         now[0] = 1.0

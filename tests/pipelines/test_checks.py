@@ -16,15 +16,14 @@ from pipelines.defs.check_jobs import (
     CHECK_HISTORY,
     CHECK_PROJECTIONS,
     SHARE,
+    check_jobs,
     next_check,
-    rest,
-    watch,
+    seconds_until_due,
 )
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.checks import verdict
-from pipelines.defs.facts.names import blocks_key, events_key
+from pipelines.defs.names import MOVEMENTS, ORDER_BOOK, blocks_key, events_key
 from pipelines.defs.projections.assets import REBUILD_JOB, projections
-from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.facts import alarms, blocks, cursors
 from warehouse_schema.projections import movements
@@ -37,7 +36,7 @@ def check(settings, instance, indexer_engine):
     definitions = dg.Definitions.merge(
         chain_facts(settings.network, chain),
         projections(settings.network, [chain]),
-        watch([chain]),
+        check_jobs([chain]),
         dg.Definitions(
             resources={
                 "warehouse": warehouse_of(indexer_engine),
@@ -218,17 +217,17 @@ def test_projections_that_differ_from_a_refold_are_an_error_until_they_are_rebui
 def test_what_reads_all_history_rests_the_longer_the_longer_it_took(took, pause):
     assert SHARE == 0.02
     record = make_record(started=1_000.0, ended=1_000.0 + took)
-    assert rest(record, now=1_000.0 + took) == pause - took
-    assert rest(record, now=1_000.0 + pause) == 0.0
+    assert seconds_until_due(record, now=1_000.0 + took) == pause - took
+    assert seconds_until_due(record, now=1_000.0 + pause) == 0.0
 
 
 def test_rest_is_bounded_by_the_longest_pause():
     record = make_record(started=1_000.0, ended=8_200.0)
-    assert rest(record, now=1_000.0, at_least_every=1_800) == 1_800
+    assert seconds_until_due(record, now=1_000.0, max_interval=1_800) == 1_800
 
 
 def test_a_check_that_did_not_start_is_due():
-    assert rest(make_record(started=None, ended=5.0), now=6.0) == 0.0
+    assert seconds_until_due(make_record(started=None, ended=5.0), now=6.0) == 0.0
 
 
 def test_a_check_of_all_history_waits_for_the_last_one_then_rests(instance):

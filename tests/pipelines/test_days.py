@@ -11,8 +11,8 @@ from sqlalchemy import Engine, text
 from indexer.config.settings import Settings
 from indexer.facts.days import record_changed_days
 from pipelines.defs.days.assets import days
-from pipelines.defs.days.keeping import first_range
-from pipelines.defs.days.names import (
+from pipelines.defs.days.sensors import first_range
+from pipelines.defs.names import (
     AGREES,
     BOOK_JOB,
     CHECK_DAYS,

@@ -28,13 +28,13 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "compute_route_days",
         "export_facts",
         "export_figures",
-        "forget_old_rows",
-        "forget_old_runs",
-        "heal",
+        "delete_old_rows",
+        "delete_old_runs",
         "keep_transfers",
         "rebuild_projections",
         "reconcile",
-        "revise",
+        "redecode",
+        "repair_gaps",
     }
     assert {sensor.name for sensor in devnet.sensor_defs} == {
         "follow_eip155_31337_sensor",
@@ -43,9 +43,9 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "compute_route_days_sensor",
         "export_facts_sensor",
         "export_figures_sensor",
-        "gaps_are_healed",
         "keep_transfers_sensor",
         "orphaned_runs",
+        "repair_gaps_sensor",
     }
 
 

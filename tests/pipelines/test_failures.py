@@ -13,11 +13,11 @@ from indexer.errors import (
     WrongChain,
 )
 from pipelines.failures import (
-    LONGEST_PAUSE,
-    MOST_ATTEMPTS,
+    MAX_ATTEMPTS,
+    MAX_BACKOFF,
     STOPPED_TAG,
+    backoff,
     failures_for_dagster,
-    retry,
 )
 
 
@@ -52,19 +52,19 @@ def test_what_may_pass_is_tried_again_in_the_same_run(instance, error):
 
 
 def test_what_does_not_pass_fails_the_run_in_the_end(instance):
-    errors = [NodeUnavailable("no answer", retry_after=0.0) for _ in range(MOST_ATTEMPTS + 1)]
+    errors = [NodeUnavailable("no answer", retry_after=0.0) for _ in range(MAX_ATTEMPTS + 1)]
     result = run_raising(instance, *errors)
     assert not result.success
-    assert result.retry_attempts_for_node("step") == MOST_ATTEMPTS - 1
+    assert result.retry_attempts_for_node("step") == MAX_ATTEMPTS - 1
     assert STOPPED_TAG not in instance.get_run_by_id(result.run_id).tags
 
 
 @pytest.mark.parametrize(
     ("attempt", "asked", "pause"),
-    [(0, None, 1.0), (3, None, 8.0), (0, 17.0, 17.0), (0, 9_999.0, LONGEST_PAUSE)],
+    [(0, None, 1.0), (3, None, 8.0), (0, 17.0, 17.0), (0, 9_999.0, MAX_BACKOFF)],
 )
 def test_the_pause_is_the_nodes_or_grows(attempt, asked, pause):
-    assert retry(NodeUnavailable("busy", retry_after=asked), attempt).seconds_to_wait == pause
+    assert backoff(NodeUnavailable("busy", retry_after=asked), attempt) == pause
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ from indexer.errors import NodeUnavailable, WrongChain
 from indexer.facts.status import chain_status
 from indexer.ingest.ranges import follower_lease
 from pipelines.defs.facts.chain import chain_facts
-from pipelines.defs.facts.follower import FollowConfig
-from pipelines.defs.facts.names import blocks_key, cursor_key, events_key
-from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
+from pipelines.defs.names import MOVEMENTS, ORDER_BOOK, blocks_key, cursor_key, events_key
 from pipelines.failures import STOPPED_TAG
+from pipelines.long_run import CatchUpConfig
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.facts import blocks
 
@@ -36,7 +35,7 @@ def follow(settings, instance, indexer_engine):
         return definitions.resolve_job_def(JOB).execute_in_process(
             instance=instance,
             raise_on_error=False,
-            run_config=dg.RunConfig(ops={STEP: FollowConfig(**config)}),
+            run_config=dg.RunConfig(ops={STEP: CatchUpConfig(**config)}),
         )
 
     return run

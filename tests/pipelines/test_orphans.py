@@ -10,11 +10,10 @@ from dagster import DagsterRunStatus
 from dagster._core.events import EngineEventData
 from dagster._core.test_utils import create_run_for_test
 
-from pipelines.defs.orphans import Noted, is_gone, sweep
+from pipelines.defs.orphans import RecordedProcess, is_gone, process_start_time, sweep
 from pipelines.instance import process_of
-from pipelines.processes import born_at
 
-NOTED = Noted("run", pid=7, noted_at=1_000.0)
+RECORDED = RecordedProcess("run", pid=7, recorded_at=1_000.0)
 
 
 @pytest.mark.parametrize(
@@ -23,21 +22,21 @@ NOTED = Noted("run", pid=7, noted_at=1_000.0)
     ids=["no process", "older", "within the clocks' error", "a stranger"],
 )
 def test_a_process_counts_as_gone_when_its_id_is_free_or_a_strangers(born, gone):
-    assert is_gone(NOTED, lambda pid: {7: born}[pid]) == gone
+    assert is_gone(RECORDED, lambda pid: {7: born}[pid]) == gone
 
 
 def test_a_process_is_known_by_when_it_began():
     before = time.time()
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert born_at(child.pid) == pytest.approx(before, abs=2)
+        assert process_start_time(child.pid) == pytest.approx(before, abs=2)
     finally:
         child.kill()
         # Not reaped yet: a dead process whose parent has not asked is gone all the same.
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert born_at(child.pid) is None
+        assert process_start_time(child.pid) is None
         child.communicate()
-    assert born_at(child.pid) is None
+    assert process_start_time(child.pid) is None
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 from indexer.chains.ports import UnreadLedger
 from indexer.config.networks import StellarChain
 from indexer.facts import quarantine, store
-from pipelines.defs.check_jobs import CHECK_FACTS, watch
+from pipelines.defs.check_jobs import CHECK_FACTS, check_jobs
 from pipelines.defs.facts import follower
 from pipelines.defs.facts.chain import chain_facts
-from pipelines.defs.facts.follower import FollowConfig
-from pipelines.defs.facts.names import events_key
+from pipelines.defs.names import events_key
+from pipelines.long_run import CatchUpConfig
 from tests.pipelines.factories import QuietChain, make_block, nodes_of, warehouse_of
 
 
@@ -24,7 +24,7 @@ def run(settings, instance, indexer_engine, stellar):
     """Call it to run a job of the Stellar chain."""
     definitions = dg.Definitions.merge(
         chain_facts(settings.network, stellar),
-        watch([stellar]),
+        check_jobs([stellar]),
         dg.Definitions(
             resources={
                 "warehouse": warehouse_of(indexer_engine),
@@ -69,5 +69,5 @@ def test_a_follower_tries_again_before_it_follows(run, settings, stellar, monkey
     monkeypatch.setattr(follower, "follow", follow)
     step = chain_facts(settings.network, stellar).assets[0].op.name
     job = next(iter(chain_facts(settings.network, stellar).jobs or ())).name
-    assert run(job, run_config=dg.RunConfig(ops={step: FollowConfig()})).success
+    assert run(job, run_config=dg.RunConfig(ops={step: CatchUpConfig()})).success
     assert done == [stellar.id, "follows"]

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from sqlalchemy import Engine, delete
 
-from pipelines.defs.projections.names import RECONCILIATION
+from pipelines.defs.names import RECONCILIATION
 from pipelines.defs.projections.reconciliation import RECONCILE_JOB, reconciliations
 from tests.factories.stage_facts import DIRECT, bring_in, burn, mint
 from tests.factories.transfers import NETWORK

@@ -10,7 +10,7 @@ from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from indexer.ingest.redecode import run as revision
 from indexer.ingest.redecode.run import RedecodeProgress
-from pipelines.defs.redecode import REDECODE, FillReporter, revisions
+from pipelines.defs.redecode import REDECODE, FillReporter, redecoding
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.pipelines.factories import warehouse_of
 from warehouse_schema.events import oft_sent
@@ -25,7 +25,7 @@ BLOCKS = 20
 def revise(instance, indexer_engine):
     """Call it to run the job once."""
     definitions = dg.Definitions.merge(
-        revisions(NETWORK), dg.Definitions(resources={"warehouse": warehouse_of(indexer_engine)})
+        redecoding(NETWORK), dg.Definitions(resources={"warehouse": warehouse_of(indexer_engine)})
     )
     job = definitions.resolve_job_def(REDECODE)
 

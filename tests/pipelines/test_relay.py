@@ -14,7 +14,9 @@ from sqlalchemy import Engine, text
 
 from pipelines import relay
 from pipelines.failures import STOPPED_TAG
-from pipelines.relay import RELAY_JOB, TRANSACTIONS, RelayConfig, RelayReport, RelayWarehouse
+from pipelines.long_run import LongRunConfig
+from pipelines.relay import RELAY_JOB, STEP, TRANSACTIONS, RelayWarehouse
+from pipelines.reports import add_reports
 from relay.account import TurnReport
 from relay.nonces import AccountId
 from relay.status import AccountHealth, set_health
@@ -48,7 +50,7 @@ def execute(job: str, instance: dg.DagsterInstance, engine: Engine, **options: A
 
 
 def send(instance: dg.DagsterInstance, engine: Engine):
-    config = dg.RunConfig(ops={"send_what_is_owed": RelayConfig(minutes=1)})
+    config = dg.RunConfig(ops={STEP: LongRunConfig(minutes=1)})
     return execute(RELAY_JOB, instance, engine, run_config=config)
 
 
@@ -100,8 +102,9 @@ def test_a_run_takes_turns_until_it_is_told_to_stop(
 
 
 def test_what_was_done_adds_up():
-    both = RelayReport(opened=1, refused=("a",)).then(RelayReport(opened=2, done=1))
-    assert both == RelayReport(opened=3, done=1, refused=("a",))
+    both = add_reports(TurnReport(opened=1, refused=["a"]), TurnReport(opened=2, done=1))
+    assert both == TurnReport(opened=3, done=1, refused=["a"])
+    assert add_reports(both, TurnReport(refused=["b"])).refused == ["b"]
 
 
 def test_the_check_says_what_an_operator_has_to_look_at(

@@ -2,8 +2,15 @@
 
 import dagster as dg
 
-from pipelines.defs.facts.follower import Goal
-from pipelines.reports import AssetReporter, Event, LaterReports, Report, Reporter, chain_metadata
+from pipelines.reports import (
+    AssetReporter,
+    Event,
+    IngestReport,
+    LaterReports,
+    Reporter,
+    add_reports,
+    chain_metadata,
+)
 from tests.pipelines.factories import make_progress
 
 KEY = dg.AssetKey("cursor")
@@ -32,10 +39,10 @@ def test_nothing_is_said_before_the_first_range():
 def test_the_first_range_is_reported_at_once_and_the_next_when_it_is_time():
     clock, events, reporter = reporting()
     for clock.now in (0.0, 1.0, 9.9):
-        reporter(Report.of(make_progress(blocks=2, events=3)))
+        reporter(IngestReport.of(make_progress(blocks=2, events=3)))
     assert len(events) == 1
     clock.now = 10.0
-    reporter(Report.of(make_progress(blocks=2, events=3)))
+    reporter(IngestReport.of(make_progress(blocks=2, events=3)))
     assert events[1].metadata["blocks"].value == 6
     assert events[1].metadata["events"].value == 9
     assert events[1].metadata["blocks_per_second"].value == 0.6
@@ -43,8 +50,8 @@ def test_the_first_range_is_reported_at_once_and_the_next_when_it_is_time():
 
 def test_what_is_pending_at_the_end_is_not_lost():
     _, events, reporter = reporting()
-    reporter(Report.of(make_progress(97)))
-    reporter(Report.of(make_progress(98)))
+    reporter(IngestReport.of(make_progress(97)))
+    reporter(IngestReport.of(make_progress(98)))
     reporter.flush()
     reporter.flush()
     assert [event.metadata["height"].value for event in events] == [97, 98]
@@ -52,7 +59,9 @@ def test_what_is_pending_at_the_end_is_not_lost():
 
 def test_a_reorg_is_counted_and_takes_no_blocks_from_the_sum():
     rewound = make_progress(90, blocks=-8, events=-2)
-    report = Report.of(make_progress(98, blocks=8, events=5)).then(Report.of(rewound))
+    report = add_reports(
+        IngestReport.of(make_progress(98, blocks=8, events=5)), IngestReport.of(rewound)
+    )
     assert (report.blocks, report.events, report.reorgs) == (8, 3, 1)
     assert report.latest == rewound
 
@@ -61,21 +70,11 @@ def test_later_reports_may_be_observations_or_nothing():
     kinds = {}
     for later in LaterReports:
         _, events, reporter = reporting(every=0.0, later=later)
-        reporter(Report.of(make_progress(97)))
-        reporter(Report.of(make_progress(98)))
+        reporter(IngestReport.of(make_progress(97)))
+        reporter(IngestReport.of(make_progress(98)))
         kinds[later] = [type(event) for event in events]
     assert kinds == {
         LaterReports.MATERIALIZE: [dg.AssetMaterialization, dg.AssetMaterialization],
         LaterReports.OBSERVE: [dg.AssetMaterialization, dg.AssetObservation],
         LaterReports.NOTHING: [dg.AssetMaterialization],
     }
-
-
-def test_a_goal_is_reached_at_its_height_and_never_without_one():
-    goal = Goal(98, None)
-    seen = [goal.reached]
-    goal.note(make_progress(98))
-    seen.append(goal.reached)
-    assert seen == [False, True]
-    assert Goal(98, 99).reached
-    assert not Goal(None, 99).reached

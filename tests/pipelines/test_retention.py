@@ -9,7 +9,7 @@ from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import func, select, update
 
 from pipelines.defs.resources import WarehouseResource
-from pipelines.defs.retention import ForgetConfig, definitions, forget
+from pipelines.defs.retention import RunRetention, definitions, delete_runs
 from tests.factories.started import insert_quote
 from warehouse_schema.intake import quotes
 
@@ -26,8 +26,8 @@ def test_runs_that_ended_are_forgotten_and_those_in_flight_never(instance):
     for status in (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
         create_run_for_test(instance, status=status)
     now = datetime.now(UTC)
-    assert forget(instance, now - timedelta(hours=1)) == 0
-    assert forget(instance, now + timedelta(seconds=1)) == 3
+    assert delete_runs(instance, now - timedelta(hours=1)) == 0
+    assert delete_runs(instance, now + timedelta(seconds=1)) == 3
     assert {run.run_id for run in instance.get_runs()} == {run.run_id for run in kept}
 
 
@@ -38,16 +38,16 @@ def test_the_events_of_a_forgotten_run_go_with_it(instance):
 
     run_id = dg.materialize([blocks], instance=instance).run_id
     assert instance.all_logs(run_id)
-    forget(instance, datetime.now(UTC) + timedelta(seconds=1))
+    delete_runs(instance, datetime.now(UTC) + timedelta(seconds=1))
     assert instance.all_logs(run_id) == []
 
 
 def test_the_job_keeps_two_weeks_unless_told_otherwise(instance):
     create_run_for_test(instance, status=DagsterRunStatus.SUCCESS)
-    job = with_warehouse(WarehouseResource()).resolve_job_def("forget_old_runs")
+    job = with_warehouse(WarehouseResource()).resolve_job_def("delete_old_runs")
     assert job.execute_in_process(instance=instance).success
     assert len(instance.get_runs()) == 2
-    config = dg.RunConfig(ops={"forget_runs": ForgetConfig(days=0)})
+    config = dg.RunConfig(ops={"delete_runs": RunRetention(days=0)})
     last = job.execute_in_process(instance=instance, run_config=config)
     assert [run.run_id for run in instance.get_runs()] == [last.run_id]
 
@@ -65,7 +65,7 @@ def test_the_daily_job_forgets_rows_too(instance, engine, indexer_engine):
         def engine(self):
             yield indexer_engine
 
-    job = with_warehouse(Given()).resolve_job_def("forget_old_rows")
+    job = with_warehouse(Given()).resolve_job_def("delete_old_rows")
     assert job.execute_in_process(instance=instance).success
     with engine.connect() as conn:
         assert conn.scalars(select(quotes.c.id)).all() == []

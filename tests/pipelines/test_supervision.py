@@ -11,7 +11,7 @@ from dagster._core.test_utils import create_run_for_test
 from indexer.config.networks import Network
 from indexer.config.settings import Settings
 from pipelines.defs.facts.chain import chain_facts, where
-from pipelines.defs.facts.names import cursor_key
+from pipelines.defs.names import cursor_key
 from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.failures import STOPPED_TAG
 from pipelines.restart_sensor import runs_of
@@ -87,7 +87,7 @@ def test_an_old_run_without_progress_still_counts_as_failed():
 
 @pytest.mark.parametrize("times", [1, 2, 3, 6])
 def test_killed_again_and_again_before_it_could_move_it_is_replaced_within_seconds(times):
-    runs = [make_run(died=True)] * times
+    runs = [make_run(lost_process=True)] * times
     ended = make_run().ended_at
     assert ended is not None
     assert "next start in 1 s" in reason(next_step(make_standing(), runs, ended + 4))
@@ -105,7 +105,7 @@ def test_what_is_on_hold_waits_for_a_person():
 
 
 def test_an_error_only_a_person_can_mend_stops_it_until_a_newer_run():
-    stopped = make_run(needs_a_person="WrongChain", **LONG_AGO)
+    stopped = make_run(permanent_error="WrongChain", **LONG_AGO)
     assert "run run-1 ended with WrongChain" in reason(next_step(make_standing(), [stopped], NOW))
     by_hand = make_run(DagsterRunStatus.SUCCESS)
     assert isinstance(next_step(make_standing(), [by_hand, stopped], NOW), dg.RunRequest)
@@ -192,16 +192,16 @@ def test_the_sensor_replaces_at_once_a_run_that_failed_after_it_had_moved(look, 
 def test_a_run_that_failed_without_a_word_died(instance, why, died):
     run = create_run_for_test(instance, job_name=JOB)
     instance.report_run_failed(run, "over", JobFailureData(None, failure_reason=why))
-    assert [one.died for one in runs_of(instance, JOB)] == [died]
+    assert [one.lost_process for one in runs_of(instance, JOB)] == [died]
 
 
 def test_the_stop_of_an_earlier_run_is_not_inherited_by_its_re_execution(instance):
     first = record(instance, DagsterRunStatus.FAILURE)
     tags = {STOPPED_TAG: f"WrongChain {first.run_id}"}
     instance.add_run_tags(first.run_id, tags)
-    assert [run.needs_a_person for run in runs_of(instance, JOB)] == ["WrongChain"]
+    assert [run.permanent_error for run in runs_of(instance, JOB)] == ["WrongChain"]
     record(instance, DagsterRunStatus.FAILURE, **tags)
-    assert [run.needs_a_person for run in runs_of(instance, JOB)] == [None, "WrongChain"]
+    assert [run.permanent_error for run in runs_of(instance, JOB)] == [None, "WrongChain"]
 
 
 def test_the_job_keeps_its_own_pool_and_ends_soon_after_its_time(network):

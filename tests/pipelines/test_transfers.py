@@ -12,9 +12,10 @@ from sqlalchemy import Engine, select
 
 from indexer.config.networks import Network, load_network
 from indexer.transfers.keeper import KeeperProgress
-from pipelines import reports
-from pipelines.defs.projections.names import KEEP_JOB, TRANSFER_STATES
-from pipelines.defs.projections.transfers import KeepConfig, transfers
+from pipelines.defs.names import TRANSFER_STATES, TRANSFERS_JOB
+from pipelines.defs.projections.transfers import STEP, transfers
+from pipelines.long_run import CatchUpConfig
+from pipelines.reports import add_reports
 from tests.factories.intake import ask as ask_for
 from tests.factories.intake import cancel, moment
 from tests.factories.projections import insert_cursor
@@ -32,7 +33,7 @@ def keep(instance: dg.DagsterInstance, indexer_engine: Engine):
         return _job(NETWORK, indexer_engine).execute_in_process(
             instance=instance,
             raise_on_error=False,
-            run_config=dg.RunConfig(ops={"keep_stages": KeepConfig(**config)}),
+            run_config=dg.RunConfig(ops={STEP: CatchUpConfig(**config)}),
         )
 
     return run
@@ -40,7 +41,7 @@ def keep(instance: dg.DagsterInstance, indexer_engine: Engine):
 
 def _job(network: Network, engine: Engine) -> dg.JobDefinition:
     given = dg.Definitions(resources={"warehouse": warehouse_of(engine)})
-    return dg.Definitions.merge(transfers(network, ()), given).resolve_job_def(KEEP_JOB)
+    return dg.Definitions.merge(transfers(network, ()), given).resolve_job_def(TRANSFERS_JOB)
 
 
 def figures(result: dg.ExecuteInProcessResult) -> list[dict[str, object]]:
@@ -97,10 +98,7 @@ def wait_for(engine: Engine, stage: str) -> None:
 
 
 def test_reports_add_up():
-    both = reports.KeeperReport(KeeperProgress(2, 1)).then(
-        reports.KeeperReport(KeeperProgress(3, 0))
-    )
-    assert both.done == KeeperProgress(5, 1)
+    assert add_reports(KeeperProgress(2, 1), KeeperProgress(3, 0)) == KeeperProgress(5, 1)
 
 
 def test_the_sensor_keeps_one_run_going(instance: dg.DagsterInstance, indexer_engine: Engine):

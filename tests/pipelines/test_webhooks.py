@@ -13,7 +13,8 @@ from stellar_sdk import Keypair
 
 from indexer.errors import ConfigurationError
 from pipelines import relay, webhooks
-from pipelines.webhooks import JOB, WEBHOOKS, WebhookConfig, WebhooksReport
+from pipelines.long_run import LongRunConfig
+from pipelines.webhooks import JOB, STEP, WEBHOOKS
 from relay.webhooks.run import DeliveryCounts
 from tests.factories.webhooks import (
     insert_sender,
@@ -72,16 +73,12 @@ def test_a_run_posts_until_it_is_told_to_stop(
             threading.Event().wait(0.01)
 
     monkeypatch.setattr("pipelines.webhooks.send_webhooks", posting)
-    config = dg.RunConfig(ops={"post_what_is_told": WebhookConfig(minutes=1)})
+    config = dg.RunConfig(ops={STEP: LongRunConfig(minutes=1)})
     assert execute(JOB, instance, relay_engine, run_config=config).success
     assert instance.get_latest_materialization_event(WEBHOOKS) is not None
     [seen] = instance.fetch_observations(WEBHOOKS, limit=10).records
     figures = seen.asset_observation.metadata
     assert (figures["delivered"].value, figures["failed"].value) == (2, 1)
-
-
-def test_what_was_done_adds_up():
-    assert WebhooksReport(1, 2, 3).then(WebhooksReport(4, 5, 6)) == WebhooksReport(5, 7, 9)
 
 
 def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str, int, int]:

@@ -4,7 +4,7 @@ import time
 
 import dagster as dg
 
-from pipelines.stopping import stopping
+from pipelines.long_run import stopping
 
 
 @dg.op
@@ -12,7 +12,7 @@ def go_on(context: dg.OpExecutionContext) -> None:
     """Ends as a long run does: between two pieces of work."""
     with stopping() as stop:
         context.log_event(dg.AssetMaterialization("under_way"))
-        while not stop.asked:
+        while not stop.requested:
             time.sleep(0.05)
 
 

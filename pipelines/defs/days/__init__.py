@@ -1,1 +1,1 @@
-"""What is done once a day is over: daily figures, and days as files."""
+"""Daily figures, and days as files."""

@@ -1,1 +1,1 @@
-"""Facts: a factory a chain."""
+"""Facts of each chain, and attestations."""

@@ -1,7 +1,7 @@
-"""A chain in Dagster: its facts, the job that follows it, the sensor that keeps that job alive.
+"""A chain in Dagster: its assets, the job that follows it, and the job's restart sensor.
 
-One factory for every chain. A follower is one long run, not a run a block: a run costs about three
-seconds of processor time to start, a block costs milliseconds.
+One factory for every chain. A follower is one long run, not a run for each block: a run costs about
+three seconds of processor time to start, a block costs milliseconds.
 """
 
 from collections.abc import Iterator
@@ -10,60 +10,71 @@ import dagster as dg
 from sqlalchemy import Engine
 
 from indexer.config.networks import Chain, Network
-from indexer.facts.status import ChainStatus, chain_status
-from pipelines.defs.facts.checks import chain_checks
-from pipelines.defs.facts.follower import FollowConfig, follow_chain
-from pipelines.defs.facts.names import (
+from indexer.facts.status import ChainStatus
+from pipelines.defs.facts.checks import chain_checks, status_of
+from pipelines.defs.facts.follower import follow_chain
+from pipelines.defs.names import (
+    MOVEMENTS,
+    ORDER_BOOK,
     blocks_key,
     chain_name,
     cursor_key,
     events_key,
     follower_job,
-    pool,
 )
-from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
 from pipelines.defs.resources import ChainNodes, WarehouseResource
+from pipelines.long_run import CatchUpConfig
 from pipelines.reports import (
     AssetReporter,
     LaterReports,
-    Report,
     chain_metadata,
     projection_metadata,
     status_metadata,
 )
-from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.restart_sensor import MINUTES, long_run_job, restart_sensor
 from pipelines.supervision import RunState
 
 
 def chain_facts(network: Network, chain: Chain) -> dg.Definitions:
-    """Everything Dagster knows of one chain of the network."""
+    """All definitions of one chain of the network."""
     facts = _facts(network, chain)
-    job = dg.define_asset_job(
-        name=follower_job(chain.id),
-        selection=dg.AssetSelection.assets(facts).without_checks(),
-        description=f"Follows {chain.name} ({chain.id}) for {MINUTES / 60:g} hours.",
-        config=dg.RunConfig(ops={facts.op.name: FollowConfig(minutes=MINUTES)}),
-        executor_def=dg.in_process_executor,
-        tags={"isthmus/chain": chain.id, **LONG_RUN_TAGS},
+    job = long_run_job(
+        follower_job(chain.id),
+        dg.AssetSelection.assets(facts).without_checks(),
+        f"Follows {chain.name} ({chain.id})",
+        config=dg.RunConfig(ops={facts.op.name: CatchUpConfig(minutes=MINUTES)}),
+        tags={"isthmus/chain": chain.id},
     )
+
+    def state(engine: Engine, moved_at: float | None) -> RunState:
+        status = status_of(engine, network, chain.id)
+        return RunState(where(status), moved_at, status.held)
+
     return dg.Definitions(
         assets=[facts],
         asset_checks=chain_checks(network, chain),
         jobs=[job],
-        sensors=[_keeper(network, chain)],
+        sensors=[restart_sensor(follower_job(chain.id), cursor_key(chain.id), state)],
     )
 
 
 def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
     blocks, events, cursor = blocks_key(chain.id), events_key(chain.id), cursor_key(chain.id)
-    told = _told(network, chain)
+    # What one commit of the chain writes, in order.
+    projections = [ORDER_BOOK, MOVEMENTS] if chain == network.stellar else [MOVEMENTS]
+    reporters = [
+        AssetReporter(blocks, chain_metadata, LaterReports.NOTHING),
+        AssetReporter(events, chain_metadata, LaterReports.NOTHING),
+        AssetReporter(cursor, chain_metadata, LaterReports.MATERIALIZE),
+        *(AssetReporter(key, projection_metadata, LaterReports.OBSERVE) for key in projections),
+    ]
 
     @dg.multi_asset(
         name=f"ingest_{chain_name(chain.id)}",
         specs=[
             dg.AssetSpec(
                 blocks,
-                description=f"Every block of {chain.name}, ours or not: facts.blocks.",
+                description=f"Every block of {chain.name}: facts.blocks.",
                 kinds={"postgres"},
             ),
             dg.AssetSpec(
@@ -76,24 +87,25 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
             dg.AssetSpec(
                 cursor,
                 deps=[blocks, events],
-                description=f"How far {chain.name} is: facts.cursors. Materialized every few "
-                "seconds, with figures.",
+                description=f"How far {chain.name} is ingested: facts.cursors. Materialized every "
+                "few seconds, with figures.",
                 kinds={"postgres"},
             ),
         ],
         group_name=chain_name(chain.id),
-        pool=pool(chain.id),
+        # The pool, of one run, of everything that writes the chain.
+        pool=f"writes_{chain_name(chain.id)}",
         can_subset=False,
     )
     def facts(
         context: dg.AssetExecutionContext,
-        config: FollowConfig,
+        config: CatchUpConfig,
         warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Follow the chain, or catch up with it."""
         status = follow_chain(
-            context.op_execution_context, config, warehouse, nodes, network, chain.id, told
+            context.op_execution_context, config, warehouse, nodes, network, chain.id, reporters
         )
         for key in (blocks, events, cursor):
             yield dg.MaterializeResult(asset_key=key, metadata=status_metadata(status))
@@ -101,30 +113,8 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
     return facts
 
 
-def _told(network: Network, chain: Chain) -> list[AssetReporter[Report]]:
-    """What one commit of the chain writes: its facts and the projections they touch, in order."""
-    book = [ORDER_BOOK] if chain == network.stellar else []
-    return [
-        AssetReporter(blocks_key(chain.id), chain_metadata, LaterReports.NOTHING),
-        AssetReporter(events_key(chain.id), chain_metadata, LaterReports.NOTHING),
-        AssetReporter(cursor_key(chain.id), chain_metadata, LaterReports.MATERIALIZE),
-        *(
-            AssetReporter(key, projection_metadata, LaterReports.OBSERVE)
-            for key in (*book, MOVEMENTS)
-        ),
-    ]
-
-
-def _keeper(network: Network, chain: Chain) -> dg.SensorDefinition:
-    def standing(engine: Engine, moved_at: float | None) -> RunState:
-        status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
-        return RunState(where(status), moved_at, status.held)
-
-    return keeper(follower_job(chain.id), cursor_key(chain.id), standing)
-
-
 def where(status: ChainStatus) -> str:
-    """How far a chain is and how late, in words."""
+    """How far a chain is and how late, as a sentence."""
     if status.height is None:
         return f"{status.chain} has nothing ingested yet"
     return (

@@ -1,122 +1,119 @@
 """Checks on what was ingested. Their jobs run on a schedule, beside the followers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import dagster as dg
+from sqlalchemy import Engine
 
 from indexer.config.networks import Chain, Network, StellarChain
 from indexer.facts.checks import alarm_lines, block_faults, quarantine_lines
 from indexer.facts.health import assess
-from indexer.facts.status import chain_status
-from pipelines.defs.facts.names import blocks_key, events_key
+from indexer.facts.status import ChainStatus, chain_status
+from pipelines.defs.names import (
+    ALL_DECODED,
+    BLOCKS_JOIN,
+    HISTORY_JOINS,
+    KEEPS_UP,
+    NO_OPEN_ALARMS,
+    blocks_key,
+    events_key,
+)
 from pipelines.defs.resources import WarehouseResource
 from warehouse_schema.identifiers import ChainId, Height
 
-BLOCKS_JOIN, HISTORY_JOINS = "blocks_join", "history_joins"
-NO_OPEN_ALARMS, KEEPS_UP = "no_open_alarms", "keeps_up"
-ALL_DECODED = "all_decoded"
-
 RECENT_BLOCKS = 20_000
-"""More than a chain that keeps up adds from one check of all its history to the next, as a rule."""
+"""More than a chain usually adds from one check of all its history to the next."""
+
+_WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
+Verdict = tuple[Sequence[str], dg.AssetCheckSeverity]
+"""Problems, and their severity."""
 
 
 def chain_checks(network: Network, chain: Chain) -> list[dg.AssetChecksDefinition]:
     """The checks of one chain's facts."""
+
+    def recent_blocks(engine: Engine) -> Verdict:
+        since = max(0, (status_of(engine, network, chain.id).height or 0) - RECENT_BLOCKS)
+        return block_faults(engine, chain.id, Height(since)), _ERROR
+
+    def health(engine: Engine) -> Verdict:
+        found = assess(chain, status_of(engine, network, chain.id))
+        problems = [] if found.is_well else [f"{found.reason}: {found.detail}"]
+        return problems, _ERROR if found.reason == "ON_HOLD" else _WARN
+
     checks = [
-        _blocks_join(network, chain),
-        _history_joins(chain.id),
-        _no_open_alarms(chain.id),
-        _keeps_up(network, chain),
+        _check(
+            blocks_key(chain.id),
+            BLOCKS_JOIN,
+            f"No gap between the last {RECENT_BLOCKS} blocks; each names the one below as its "
+            "parent.",
+            recent_blocks,
+            blocking=True,
+        ),
+        _check(
+            blocks_key(chain.id),
+            HISTORY_JOINS,
+            "The same of all stored blocks. As often as it is cheap.",
+            lambda engine: (block_faults(engine, chain.id), _ERROR),
+            # The run fails with it: a check that runs rarely must not be overlooked.
+            blocking=True,
+        ),
+        _check(
+            events_key(chain.id),
+            NO_OPEN_ALARMS,
+            "No alarm is open for an operator: facts.alarms.",
+            lambda engine: (alarm_lines(engine, chain.id), _WARN),
+        ),
+        _check(
+            blocks_key(chain.id),
+            KEEPS_UP,
+            "Ingestion is healthy, as for routes, /readyz and `indexer status`.",
+            health,
+        ),
     ]
-    return [*checks, _all_decoded(chain.id)] if has_quarantine(chain) else checks
+    if has_quarantine(chain):
+        checks.append(
+            _check(
+                events_key(chain.id),
+                ALL_DECODED,
+                "No ledger is in quarantine: facts.quarantined_ledgers.",
+                lambda engine: (quarantine_lines(engine, chain.id), _WARN),
+            )
+        )
+    return checks
 
 
 def has_quarantine(chain: Chain) -> bool:
-    """Whether a block of the chain may be kept undecoded: EVM logs fail one by one."""
+    """Whether a block of the chain may be stored undecoded: EVM logs fail one by one."""
     return isinstance(chain, StellarChain)
 
 
-def _blocks_join(network: Network, chain: Chain) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=blocks_key(chain.id),
-        name=BLOCKS_JOIN,
-        blocking=True,
-        description=f"No hole between the last {RECENT_BLOCKS} blocks; each names the one below "
-        "as its parent.",
-    )
+def status_of(engine: Engine, network: Network, chain: ChainId) -> ChainStatus:
+    """One chain's status."""
+    return next(status for status in chain_status(engine, network) if status.chain == chain)
+
+
+def _check(
+    asset: dg.AssetKey,
+    name: str,
+    description: str,
+    find: Callable[[Engine], Verdict],
+    *,
+    blocking: bool = False,
+) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=asset, name=name, blocking=blocking, description=description)
     def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
-            status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
-            since = Height(max(0, (status.height or 0) - RECENT_BLOCKS))
-            return verdict(block_faults(engine, chain.id, since))
-
-    return check
-
-
-def _history_joins(chain: ChainId) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=blocks_key(chain),
-        name=HISTORY_JOINS,
-        # The run fails with it: a finding that is looked for rarely must not be overseen.
-        blocking=True,
-        description="The same of all blocks that are stored. As often as it is cheap.",
-    )
-    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
-        with warehouse.engine() as engine:
-            return verdict(block_faults(engine, chain))
-
-    return check
-
-
-def _no_open_alarms(chain: ChainId) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=events_key(chain),
-        name=NO_OPEN_ALARMS,
-        description="Nothing stands that a person must look at: facts.alarms.",
-    )
-    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
-        with warehouse.engine() as engine:
-            return verdict(alarm_lines(engine, chain), severity=dg.AssetCheckSeverity.WARN)
-
-    return check
-
-
-def _all_decoded(chain: ChainId) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=events_key(chain),
-        name=ALL_DECODED,
-        description="No ledger is in quarantine: facts.quarantined_ledgers.",
-    )
-    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
-        with warehouse.engine() as engine:
-            return verdict(quarantine_lines(engine, chain), severity=dg.AssetCheckSeverity.WARN)
-
-    return check
-
-
-def _keeps_up(network: Network, chain: Chain) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=blocks_key(chain.id),
-        name=KEEPS_UP,
-        description="The chain can be relied on, as routes, /readyz and `indexer status` say it.",
-    )
-    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
-        with warehouse.engine() as engine:
-            status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
-        health = assess(chain, status)
-        waits = health.reason == "ON_HOLD"
-        return verdict(
-            [] if health.is_well else [f"{health.reason}: {health.detail}"],
-            severity=dg.AssetCheckSeverity.ERROR if waits else dg.AssetCheckSeverity.WARN,
-        )
+            problems, severity = find(engine)
+        return verdict(problems, severity=severity)
 
     return check
 
 
 def verdict(
-    problems: Sequence[str], *, severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+    problems: Sequence[str], *, severity: dg.AssetCheckSeverity = _ERROR
 ) -> dg.AssetCheckResult:
-    """Passed if there are no problems; else failed, with each as a line of the metadata."""
+    """Passed without problems; else failed, with each as a line of the metadata."""
     metadata: dict[str, dg.MetadataValue] = {"problems": dg.MetadataValue.int(len(problems))}
     if problems:
         metadata["found"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))

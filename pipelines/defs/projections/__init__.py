@@ -1,1 +1,1 @@
-"""Projections: what the followers keep folded, and how to fold it anew."""
+"""Projections: rebuilds, transfers, reconciliation."""

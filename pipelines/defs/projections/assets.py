@@ -1,8 +1,8 @@
 """The projections as assets.
 
-Each follower folds what it commits, in the same transaction, and reports the projection with it
-(as an observation: as of when, how late); so a fresh projection needs no run of its own.
-Materializing one by hand writes it anew from the facts, which must come out the same.
+Each follower folds what it commits, in the same transaction, and observes the projection's age: a
+fresh projection needs no run of its own. Materializing one by hand rebuilds it from the facts, with
+the same result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,25 +11,30 @@ import dagster as dg
 
 from indexer.config.networks import Chain, Network
 from indexer.facts.status import ChainStatus, chain_status
-from indexer.ingest.rebuild import RebuildReport, differences, rebuild
+from indexer.ingest.rebuild import differences, rebuild
 from pipelines.defs.facts.checks import verdict
-from pipelines.defs.facts.names import ATTESTATIONS, events_key
-from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK, POOL
+from pipelines.defs.names import (
+    ATTESTATIONS,
+    MOVEMENTS,
+    ORDER_BOOK,
+    PROJECTIONS_POOL,
+    events_key,
+)
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
+from pipelines.restart_sensor import asset_job
 
 REBUILD_JOB = "rebuild_projections"
 
 
 def projections(network: Network, followed: Sequence[Chain]) -> dg.Definitions:
-    """The projections of a network, fed by the chains that are followed."""
+    """The projections of a network, by the chains that are followed."""
     assets = _assets(network, followed)
-    job = dg.define_asset_job(
-        name=REBUILD_JOB,
-        selection=dg.AssetSelection.assets(assets),
-        description="Writes every projection anew from the facts, then checks it.",
-        executor_def=dg.in_process_executor,
-        tags={"dagster/max_runtime": str(6 * 3600)},
+    job = asset_job(
+        REBUILD_JOB,
+        dg.AssetSelection.assets(assets),
+        "Rebuilds every projection from the facts, then checks it.",
+        max_seconds=6 * 3600,
     )
     return dg.Definitions(assets=[assets], asset_checks=[_refold(network)], jobs=[job])
 
@@ -56,20 +61,24 @@ def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
             ),
         ],
         group_name="projections",
-        pool=POOL,
+        pool=PROJECTIONS_POOL,
         can_subset=False,
     )
     def assets(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource
     ) -> Iterator[dg.MaterializeResult[None]]:
-        """Write every projection anew from the facts, in one transaction."""
+        """Rebuild every projection from the facts, in one transaction."""
         with failures_for_dagster(context.op_execution_context), warehouse.engine() as engine:
             report = rebuild(engine, network)
             statuses = chain_status(engine, network)
         yield dg.MaterializeResult(
             asset_key=ORDER_BOOK,
             metadata=_as_of([s for s in statuses if s.chain == network.stellar.id])
-            | _book_figures(report),
+            | {
+                "events": dg.MetadataValue.int(report.events),
+                "offers": dg.MetadataValue.int(report.offers),
+                "orders": dg.MetadataValue.int(report.orders),
+            },
         )
         yield dg.MaterializeResult(
             asset_key=MOVEMENTS,
@@ -80,21 +89,13 @@ def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
 
 
 def _as_of(statuses: Sequence[ChainStatus]) -> dict[str, dg.MetadataValue]:
-    """Heights that are folded in, and the lag of the latest chain."""
+    """Heights that are folded, and the largest lag."""
     ingested = [status for status in statuses if status.height is not None]
     heights = {str(status.chain): status.height for status in ingested}
     lags = [status.lag_seconds or 0 for status in ingested]
     return {
         "as_of_heights": dg.MetadataValue.json(heights),
         "lag_seconds": dg.MetadataValue.int(max(lags, default=0)),
-    }
-
-
-def _book_figures(report: RebuildReport) -> dict[str, dg.MetadataValue]:
-    return {
-        "events": dg.MetadataValue.int(report.events),
-        "offers": dg.MetadataValue.int(report.offers),
-        "orders": dg.MetadataValue.int(report.orders),
     }
 
 

@@ -1,4 +1,4 @@
-"""Whether the money adds up: an asset, and what does not as its checks."""
+"""The reconciliation of money as an asset, and its findings as checks."""
 
 from collections.abc import Iterator
 
@@ -15,23 +15,23 @@ from indexer.analytics.reconciliation import (
 from indexer.config.networks import Network
 from pipelines.defs.check_jobs import paced
 from pipelines.defs.facts.checks import verdict
-from pipelines.defs.projections.names import MOVEMENTS, RECONCILIATION, TRANSFER_STATES
+from pipelines.defs.names import MOVEMENTS, RECONCILIATION, TRANSFER_STATES
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
 
 RECONCILE_JOB = "reconcile"
 
-_ASKS: dict[ReconciliationCheck, str] = {
-    "movements_hold_all_facts": "What the chains burned, minted, sent and credited is what the "
-    "movements say.",
-    "movements_keep_their_amount": "What went in came out, fees apart.",
+_DESCRIPTIONS: dict[ReconciliationCheck, str] = {
+    "movements_hold_all_facts": "What the chains burned, minted, sent and credited equals the "
+    "movements.",
+    "movements_keep_their_amount": "Amounts sent equal amounts delivered plus fees.",
     "deposit_addresses_are_empty": "No deposit address of a transfer that is over holds money.",
-    "transfers_move_on": "No transfer waits longer than whose turn it is may take.",
+    "transfers_move_on": "No transfer waits longer than its next step may take.",
 }
 
 
 def reconciliations(network: Network) -> dg.Definitions:
-    """The asset, and the job that looks again and again."""
+    """The asset, and its paced job."""
     asset = _asset(network)
     return dg.Definitions.merge(
         dg.Definitions(assets=[asset]),
@@ -39,7 +39,7 @@ def reconciliations(network: Network) -> dg.Definitions:
             RECONCILE_JOB,
             dg.AssetSelection.assets(asset),
             "Does the money add up?",
-            at_least_every=MAX_AGE_SECONDS / 2,
+            max_interval=MAX_AGE_SECONDS / 2,
         ),
     )
 
@@ -50,10 +50,10 @@ def _asset(network: Network) -> dg.AssetsDefinition:
         deps=[MOVEMENTS, TRANSFER_STATES],
         group_name="projections",
         kinds={"postgres"},
-        description="What went between chains and where transfers are, as it was looked at last: "
+        description="Flows between chains and stages of transfers, as of the last run: "
         "projections.reconciliation.",
         check_specs=[
-            dg.AssetCheckSpec(check, asset=RECONCILIATION, description=_ASKS[check])
+            dg.AssetCheckSpec(check, asset=RECONCILIATION, description=_DESCRIPTIONS[check])
             for check in CHECKS
         ],
     )
