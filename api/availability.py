@@ -1,7 +1,7 @@
 """Whether chains and the relay are healthy enough to promise a transfer.
 
 These answers are public, so they do not say why. The reasons, which may name nodes and their
-errors, are for operators: `python -m indexer status`, `python -m relay status`, Dagster's checks.
+errors, are for operators: `isthmus status`, `isthmus relay status`, Dagster's checks.
 """
 
 from collections.abc import Collection, Sequence

@@ -78,7 +78,9 @@ def send(context: dg.OpExecutionContext, config: LongRunConfig, warehouse: Relay
 
     Raises as `failures_for_dagster`.
     """
-    reporter = AssetReporter[TurnReport](TRANSACTIONS, counts_metadata, LaterReports.OBSERVE)
+    reporter: AssetReporter[TurnReport] = AssetReporter(
+        TRANSACTIONS, counts_metadata, LaterReports.OBSERVE
+    )
     settings = load_settings()
     with long_run(context, warehouse, [reporter], config) as run:
         is_first = True

@@ -57,7 +57,9 @@ def send(
 
     Raises as `failures_for_dagster`.
     """
-    reporter = AssetReporter[DeliveryCounts](WEBHOOKS, counts_metadata, LaterReports.OBSERVE)
+    reporter: AssetReporter[DeliveryCounts] = AssetReporter(
+        WEBHOOKS, counts_metadata, LaterReports.OBSERVE
+    )
     with long_run(context, warehouse, [reporter], config) as run:
         send_webhooks(
             run.engine,

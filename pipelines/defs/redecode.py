@@ -1,6 +1,6 @@
 """The job that redecodes raw facts beside the live tables: fill, check and, on request, swap.
 
-The database's owner starts and abandons a revision (`python -m indexer revise start`); no run of
+The database's owner starts and abandons a revision (`isthmus redecode start`); no run of
 Dagster has that role. Without a revision, the job covers projections alone.
 """
 

@@ -179,7 +179,7 @@ def test_a_network_without_a_service_has_none_of_it():
 def test_a_network_with_a_service_has_all_of_it_and_movements_rest_on_it(name):
     repository = definitions(settings_of(name)).get_repository_def()
     assert repository.has_job(ATTESTATIONS_JOB)
-    assert repository.has_sensor_def("ask_attestations_sensor")
+    assert repository.has_sensor_def(f"{ATTESTATIONS_JOB}_sensor")
     movements = repository.asset_graph.get(dg.AssetKey(["projections", "movements"]))
     assert ATTESTATIONS in movements.parent_keys
 

@@ -74,7 +74,9 @@ def poll(
 
     Raises as `failures_for_dagster`.
     """
-    reporter = AssetReporter[PollProgress](ATTESTATIONS, counts_metadata, LaterReports.MATERIALIZE)
+    reporter: AssetReporter[PollProgress] = AssetReporter(
+        ATTESTATIONS, counts_metadata, LaterReports.MATERIALIZE
+    )
     with (
         long_run(context, warehouse, [reporter], config) as run,
         services.services() as (iris, scan),

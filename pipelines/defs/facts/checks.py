@@ -67,7 +67,7 @@ def chain_checks(network: Network, chain: Chain) -> list[dg.AssetChecksDefinitio
         _check(
             blocks_key(chain.id),
             KEEPS_UP,
-            "Ingestion is healthy, as for routes, /readyz and `indexer status`.",
+            "Ingestion is healthy, as for routes, /readyz and `isthmus status`.",
             health,
         ),
     ]

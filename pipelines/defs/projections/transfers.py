@@ -71,7 +71,7 @@ def update(
 
     Raises as `failures_for_dagster`.
     """
-    reporter = AssetReporter[KeeperProgress](
+    reporter: AssetReporter[KeeperProgress] = AssetReporter(
         TRANSFER_STATES, counts_metadata, LaterReports.MATERIALIZE
     )
     with long_run(context, warehouse, [reporter], config) as run:
