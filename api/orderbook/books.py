@@ -83,7 +83,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class BookState:
+class EncodedBook:
     """One state of the book with its finished answers."""
 
     version: BookVersion
@@ -96,7 +96,7 @@ class BookState:
 
 @dataclass(frozen=True, slots=True)
 class _Cached:
-    state: BookState
+    state: EncodedBook
     notified: _Notified
     """Before its read began."""
     checked_at: float
@@ -187,7 +187,7 @@ class Books:
             state.records.put(key, body)
         return BookAnswer(book, body)
 
-    def _current(self) -> BookState:
+    def _current(self) -> EncodedBook:
         """Raises also `Unavailable` when another thread's read takes too long."""
         if not self._caches:
             return self._read(None)
@@ -207,7 +207,7 @@ class Books:
         finally:
             self._lock.release()
 
-    def _refresh(self, requested_at: float) -> BookState:
+    def _refresh(self, requested_at: float) -> EncodedBook:
         """Check, and read what changed, unless another thread has done so since the request."""
         cached = self._cached
         if (
@@ -225,7 +225,7 @@ class Books:
         self._cached = _Cached(state, notified, now)
         return state
 
-    def _read(self, known: BookState | None) -> BookState:
+    def _read(self, known: EncodedBook | None) -> EncodedBook:
         if known is not None:
             # One statement without a transaction: one round trip.
             with self._engine.connect() as connection:
@@ -241,7 +241,7 @@ class Books:
                 listing = Listing(queries.offers(connection))
             depth = queries.depth(connection)
         summary = StoredBody(orjson.dumps(summary_response(book.totals, depth)))
-        return BookState(version, book, listing, summary)
+        return EncodedBook(version, book, listing, summary)
 
     def _read_book(self, connection: Connection) -> tuple[BookVersion, Book]:
         found = queries.read_book(connection, self._chain)
