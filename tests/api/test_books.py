@@ -152,7 +152,7 @@ def move_on(connection: Connection, ledger: int) -> None:
     connection.execute(update(tables.book).values(as_of_ledger=ledger))
 
 
-def test_what_was_read_is_served_without_asking_again(silent, book, reader):
+def test_cached_state_costs_no_statement(silent, book, reader):
     insert_offer(book)
     insert_provider(book)
     insert_order(book)
@@ -173,7 +173,7 @@ def test_what_was_read_is_served_without_asking_again(silent, book, reader):
     assert asked == []
 
 
-def test_a_commit_is_in_the_next_answer_after_it_was_told(told, book):
+def test_notified_commit_is_in_the_next_answer(told, book):
     books, wire = told
     assert offer_count(books.offers(ALL)) == 0
     add_offer(book, 1, ledger=LEDGER + 1)
@@ -182,7 +182,7 @@ def test_a_commit_is_in_the_next_answer_after_it_was_told(told, book):
     assert (answer.book.ledger, offer_count(answer)) == (LEDGER + 1, 1)
 
 
-def test_a_commit_that_nobody_told_of_is_seen_within_the_lease(silent, book, clock):
+def test_unnotified_commit_is_seen_when_the_state_is_old(silent, book, clock):
     assert FRESH_SECONDS < 0.1
     silent.offers(ALL)
     add_offer(book, 1, ledger=LEDGER + 1)
@@ -191,7 +191,7 @@ def test_a_commit_that_nobody_told_of_is_seen_within_the_lease(silent, book, clo
     assert (answer.book.ledger, offer_count(answer)) == (LEDGER + 1, 1)
 
 
-def test_what_other_chains_commit_costs_nothing(told, book, reader):
+def test_commit_of_another_chain_keeps_the_cache(told, book, reader):
     books, wire = told
     books.offers(ALL)
     wire.commit("eip155:11155111", 7)
@@ -200,7 +200,7 @@ def test_what_other_chains_commit_costs_nothing(told, book, reader):
     assert asked == []
 
 
-def test_a_look_that_finds_nothing_changed_reads_the_mark_alone(silent, book, clock, reader):
+def test_check_without_changes_reads_only_the_version(silent, book, clock, reader):
     first = silent.offers(ALL)
     clock.now = 1.0
     with statements(reader) as asked:
@@ -209,7 +209,7 @@ def test_a_look_that_finds_nothing_changed_reads_the_mark_alone(silent, book, cl
     assert not any("FROM projections.offers" in statement for statement in asked)
 
 
-def test_a_ledger_that_changes_no_offer_moves_the_clock_and_keeps_the_bytes(told, book, reader):
+def test_ledger_without_changes_keeps_the_bytes(told, book, reader):
     books, wire = told
     insert_offer(book)
     insert_provider(book)
@@ -227,7 +227,7 @@ def test_a_ledger_that_changes_no_offer_moves_the_clock_and_keeps_the_bytes(told
     assert orjson.loads(books.provider(PROVIDER).body.plain)["activeIntents"] == 3
 
 
-def test_after_a_lost_session_nothing_is_taken_for_the_same(told, book):
+def test_lost_session_clears_the_cache(told, book):
     """The server that comes back may be another one, whose marks mean something else."""
     books, wire = told
     books.offers(ALL)
@@ -237,7 +237,7 @@ def test_after_a_lost_session_nothing_is_taken_for_the_same(told, book):
     assert offer_count(books.offers(ALL)) == 1
 
 
-def test_a_commit_during_a_read_is_in_the_next_answer(told, book, reader):
+def test_commit_during_a_read_is_in_the_next_answer(told, book, reader):
     books, wire = told
     add_offer(book, 1, ledger=LEDGER + 1)
 
@@ -252,7 +252,7 @@ def test_a_commit_during_a_read_is_in_the_next_answer(told, book, reader):
     assert (after.book.ledger, offer_count(after)) == (LEDGER + 2, 2)
 
 
-def test_a_record_is_as_of_the_ledger_it_names_even_if_the_offers_are_older(silent, book):
+def test_record_is_as_of_the_ledger_it_names(silent, book):
     insert_provider(book)
     silent.offers(ALL)
     move_on(book, LEDGER + 1)
@@ -266,7 +266,7 @@ def test_a_record_is_as_of_the_ledger_it_names_even_if_the_offers_are_older(sile
     assert (record.book.ledger, b'"activeIntents":4' in record.body.plain) == (LEDGER + 2, True)
 
 
-def test_many_who_come_at_once_cause_one_read(silent, book, reader):
+def test_concurrent_requests_cause_one_read(silent, book, reader):
     insert_offer(book)
     everyone = threading.Barrier(8)
 
@@ -280,7 +280,7 @@ def test_many_who_come_at_once_cause_one_read(silent, book, reader):
     assert sum("FROM projections.offers" in statement for statement in asked) == 1
 
 
-def test_what_is_fresh_is_served_while_one_looks_again(silent, book, clock, reader):
+def test_fresh_state_is_served_during_a_check(silent, book, clock, reader):
     silent.offers(ALL)
     add_offer(book, 1, ledger=LEDGER + 1)
     clock.now = FRESH_SECONDS * 0.9
@@ -291,7 +291,7 @@ def test_what_is_fresh_is_served_while_one_looks_again(silent, book, clock, read
     assert looked.book.ledger == LEDGER + 1
 
 
-def test_what_is_past_its_lease_is_not_served_while_a_look_takes_long(silent, book, clock, reader):
+def test_old_state_is_not_served_during_a_slow_check(silent, book, clock, reader):
     silent.offers(ALL)
     add_offer(book, 1, ledger=LEDGER + 1)
     clock.now = FRESH_SECONDS * 0.9
@@ -309,7 +309,7 @@ def test_what_is_past_its_lease_is_not_served_while_a_look_takes_long(silent, bo
         assert [each.result().book.ledger for each in waiting] == [LEDGER + 1]
 
 
-def test_names_that_nothing_has_are_not_kept(silent, book):
+def test_unknown_names_are_not_cached(silent, book):
     for number in range(50):
         assert silent.provider(address(number)).body is None
         assert silent.order(f"0x{number:064x}").body is None
@@ -320,7 +320,7 @@ def test_names_that_nothing_has_are_not_kept(silent, book):
     assert len(silent._cached.state.records) == 0
 
 
-def test_without_a_book_every_request_looks_for_one(silent, rows):
+def test_missing_book_is_not_cached(silent, rows):
     for _ in range(2):
         with pytest.raises(OrderBookNotReady):
             silent.offers(ALL)
@@ -328,7 +328,7 @@ def test_without_a_book_every_request_looks_for_one(silent, rows):
     assert offer_count(silent.offers(ALL)) == 0
 
 
-def test_a_book_that_is_gone_is_not_served_on(silent, book, clock):
+def test_deleted_book_is_not_served(silent, book, clock):
     silent.offers(ALL)
     book.execute(delete(tables.book))
     clock.now = 1.0
@@ -336,7 +336,7 @@ def test_a_book_that_is_gone_is_not_served_on(silent, book, clock):
         silent.offers(ALL)
 
 
-def test_without_a_database_an_old_state_is_not_served(database, engine, server_engine, clock):
+def test_lost_database_returns_503_not_old_state(database, engine, server_engine, clock):
     reader = make_engine(database, room="api")
     books = Books(reader, CHAIN, NotificationListener(reader), clock)
     with engine.begin() as connection:
@@ -351,7 +351,7 @@ def test_without_a_database_an_old_state_is_not_served(database, engine, server_
         books.offers(ALL)
 
 
-def test_who_is_never_told_reads_anew_every_time(reader, book):
+def test_without_listener_nothing_is_cached(reader, book):
     books = Books(reader, CHAIN, None)
     assert offer_count(books.offers(ALL)) == 0
     insert_offer(book)
@@ -367,9 +367,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_at_every_ledger_of_a_history_what_is_kept_says_what_is_stored(
-    seed, owner, reader, rows, clock
-):
+def test_cache_equals_warehouse_at_every_ledger(seed, owner, reader, rows, clock):
     """The marks miss nothing, whichever writer wrote: ranges of ledgers, or a rebuild."""
     kept = Books(reader, factory.CHAIN, NotificationListener(reader), clock)
     anew = Books(reader, factory.CHAIN, None)

@@ -85,7 +85,7 @@ def preflight(client: FlaskClient, path: str, origin: str = APP, method: str = "
     return client.options(path, headers=asked)
 
 
-def test_a_preflight_needs_no_token_and_is_answered_for_what_may_be_sent(client, chosen):
+def test_preflight_needs_no_token(client, chosen):
     for app, origin in ((client, "*"), (chosen, APP)):
         answer = preflight(app, "/v1/routes")
         assert answer.status_code == 200
@@ -123,7 +123,7 @@ def test_pages_of_other_origins_may_not_open_the_stream(chosen):
     assert opened(chosen, "null") == "ORIGIN_NOT_ALLOWED"
 
 
-def test_who_may_come_in_is_let_as_far_as_the_book(client, chosen):
+def test_allowed_origin_reaches_the_book(client, chosen):
     # There is none yet, which is found out behind the origin.
     for app, origin in ((client, OTHER), (chosen, APP), (chosen, APP.upper()), (chosen, None)):
         assert opened(app, origin) == "ORDER_BOOK_NOT_READY"

@@ -11,19 +11,19 @@ from tests.factories.stage_facts import DIRECT
 SEPOLIA = "eip155:11155111"
 
 
-def test_a_process_lives_without_a_database(cut_off):
+def test_healthz_without_database_returns_200(cut_off):
     response = cut_off.get("/healthz")
     assert (response.status_code, response.json) == (200, {"status": "alive"})
 
 
-def test_without_a_database_it_is_not_ready(cut_off):
+def test_readyz_without_database_returns_503(cut_off):
     response = cut_off.get("/readyz")
     assert response.status_code == 503
     assert response.json["code"] == "NOT_READY"
     assert response.json["reasons"] == ["the database cannot be reached"]
 
 
-def test_it_is_ready_when_every_followed_chain_is_well(client, rows):
+def test_readyz_with_healthy_chains_returns_200(client, rows):
     insert_cursor(rows, STELLAR)
     response = client.get("/readyz")
     assert response.status_code == 200
@@ -32,7 +32,7 @@ def test_it_is_ready_when_every_followed_chain_is_well(client, rows):
     assert response.json["status"] == "ready"
 
 
-def test_how_each_followed_chain_stands_is_said(client, rows):
+def test_readyz_lists_each_followed_chain(client, rows):
     insert_cursor(rows, STELLAR, idle_seconds=10)
     (chain,) = client.get("/readyz").json["chains"]
     assert chain.pop("age_seconds") in range(10, 25)
@@ -78,9 +78,7 @@ def test_without_a_ledger_of_stellar_it_is_not_ready(client):
         ({"block_time": 1, "head_time": 5001}, "LATE", "is behind its head"),
     ],
 )
-def test_it_is_not_ready_while_a_chain_once_ingested_is_unwell(
-    client, rows, cursor, code, sentence
-):
+def test_readyz_with_unhealthy_chain_returns_503(client, rows, cursor, code, sentence):
     insert_cursor(rows, STELLAR)
     insert_cursor(rows, SEPOLIA, **cursor)
     response = client.get("/readyz")
@@ -100,7 +98,7 @@ def test_every_reason_is_named(client, rows):
     ]
 
 
-def test_what_a_node_said_is_not_for_everyone(client, rows):
+def test_readyz_hides_node_errors(client, rows):
     insert_cursor(rows, STELLAR, held="https://node.example/v2/SECRET answered 403")
     assert b"node.example" not in client.get("/readyz").data
 

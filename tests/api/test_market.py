@@ -44,13 +44,13 @@ def test_the_page_names_its_files_and_its_network(cut_off):
         assert cut_off.get(f"/{path}").status_code == 200, path
 
 
-def test_the_page_names_every_module_so_that_none_waits_for_another():
+def test_page_preloads_every_module():
     page = (STATIC / "index.html").read_text()
     named = set(re.findall(r'rel="modulepreload" href="\$assets/([^"]+)"', page))
     assert named | {"js/main.js"} == {name for name in SERVED if name.endswith(".js")}
 
 
-def test_the_page_is_asked_for_again_and_sent_only_when_it_has_changed(cut_off):
+def test_page_is_revalidated(cut_off):
     first = cut_off.get("/?provider=x")
     assert first.headers["Cache-Control"] == "no-cache"
     again = cut_off.get("/", headers={"If-None-Match": first.headers["ETag"]})
@@ -67,7 +67,7 @@ def test_versioned_file_is_immutable_in_caches(cut_off):
         assert response.content_type == TYPES[Path(name).suffix], name
 
 
-def test_a_file_under_another_builds_version_is_ours_and_not_kept(cut_off):
+def test_file_under_another_version_is_not_immutable(cut_off):
     response = cut_off.get(url("js/main.js", "0123"))
     assert response.data == (STATIC / "js/main.js").read_bytes()
     assert response.headers["Cache-Control"] == "no-cache"
@@ -78,7 +78,7 @@ def test_a_file_under_another_builds_version_is_ours_and_not_kept(cut_off):
 
 
 @pytest.mark.parametrize("path", ["/", url("js/main.js")])
-def test_who_takes_gzip_gets_gzip_under_a_tag_of_its_own(cut_off, path):
+def test_gzip_has_its_own_etag(cut_off, path):
     plain = cut_off.get(path)
     packed = cut_off.get(path, headers={"Accept-Encoding": "br;q=1.0, gzip;q=0.8"})
     assert packed.headers["Content-Encoding"] == "gzip"
@@ -110,7 +110,7 @@ def test_nothing_else_is_served(cut_off, name):
 
 
 @pytest.mark.parametrize("path", ["/", url("js/main.js"), url("nothing.js")])
-def test_everything_carries_the_headers_that_keep_strangers_out(cut_off, path):
+def test_page_has_its_security_headers(cut_off, path):
     headers = cut_off.get(path).headers
     for name, value in HEADERS.items():
         assert headers[name] == value
@@ -136,11 +136,11 @@ def test_no_file_of_ours_reaches_for_another_host():
 
 
 @pytest.mark.parametrize(("ours", "theirs"), SHIPPED.items())
-def test_what_is_shipped_of_others_is_what_their_package_holds(ours, theirs):
+def test_vendored_files_equal_their_packages(ours, theirs):
     assert (STATIC / "vendor" / ours).read_bytes() == (ROOT / "node_modules" / theirs).read_bytes()
 
 
-def test_everything_that_is_shipped_of_others_is_named_above_and_its_package_pinned():
+def test_vendored_files_are_listed_and_pinned():
     vendor = STATIC / "vendor"
     found = {path.relative_to(vendor).as_posix() for path in vendor.rglob("*") if path.is_file()}
     assert found == set(SHIPPED)
@@ -159,7 +159,7 @@ def test_every_module_is_checked_for_its_types():
         assert path.read_text().startswith("// @ts-check\n"), path
 
 
-def test_the_modules_that_reckon_and_read_do_so_rightly():
+def test_javascript_modules_pass_their_tests():
     """Their own tests, which need Node and no browser."""
     done = subprocess.run(
         ["node", "--test", "--test-reporter=tap", "tests/api/market"],

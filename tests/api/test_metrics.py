@@ -69,7 +69,7 @@ def test_requests_are_counted_by_route_method_and_status(reader, book):
     assert found["isthmus_request_seconds_bucket"][("+Inf", "/api/v1/orderbook")] == 3
 
 
-def test_what_clients_make_up_makes_no_new_figure(reader):
+def test_client_input_adds_no_label_values(reader):
     client, _ = watched(reader)
     for number in range(50):
         client.get(f"/nothing/{number}")
@@ -81,7 +81,7 @@ def test_what_clients_make_up_makes_no_new_figure(reader):
     }
 
 
-def test_ingestion_is_read_when_somebody_looks(reader, book):
+def test_ingestion_is_read_at_scrape(reader, book):
     insert_cursor(book, STELLAR)
     insert_cursor(book, SEPOLIA, held="wrong chain", protocol_ahead=31)
     client, _ = watched(reader)
@@ -124,7 +124,7 @@ def test_unset_metrics_address_serves_nothing():
     assert load_api_settings({}).metrics == OFF
 
 
-def test_an_address_of_its_own_has_figures_and_nothing_else(reader):
+def test_metrics_port_serves_metrics_only(reader):
     client, _ = watched(reader)
     assert client.get("/metrics").status_code == 404
     own = {"SERVER_PORT": "9464", "REMOTE_ADDR": "192.0.2.1"}
@@ -138,7 +138,7 @@ def test_an_address_of_its_own_has_figures_and_nothing_else(reader):
     assert client.get("/metrics", environ_overrides=over_a_socket).status_code == 404
 
 
-def test_figures_of_all_workers_are_added_up(api_database, book, tmp_path):
+def test_metrics_of_all_workers_are_summed(api_database, book, tmp_path):
     port = free_port()
     with serving(
         api_database, tmp_path, workers=2, settings={"ISTHMUS_METRICS": f"127.0.0.1:{port}"}
@@ -155,7 +155,7 @@ def test_figures_of_all_workers_are_added_up(api_database, book, tmp_path):
         assert httpx.get(own.replace("metrics", "healthz")).status_code == 404
 
 
-def test_a_worker_that_ends_takes_no_figures_along(api_database, book, tmp_path):
+def test_counts_survive_their_worker(api_database, book, tmp_path):
     port = free_port()
     metrics = {"ISTHMUS_METRICS": f"127.0.0.1:{port}"}
     with serving(api_database, tmp_path, workers=1, settings=metrics) as server:

@@ -66,7 +66,7 @@ def test_a_record_is_too_small_to_be_packed(client):
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("path", [PATH, f"{PATH}/summary", f"/api/v1/providers/{PROVIDER}"])
 @pytest.mark.parametrize("headers", [{}, GZIP], ids=["plain", "gzip"])
-def test_a_cache_is_told_that_the_answer_depends_on_what_the_client_takes(client, path, headers):
+def test_answer_varies_by_accept_encoding(client, path, headers):
     first = client.get(path, headers=headers)
     again = client.get(path, headers=headers | {"If-None-Match": first.headers["ETag"]})
     assert again.status_code == 304
@@ -74,7 +74,7 @@ def test_a_cache_is_told_that_the_answer_depends_on_what_the_client_takes(client
 
 
 @pytest.mark.usefixtures("filled")
-def test_other_bytes_have_another_tag_and_one_does_not_stand_for_the_other(client):
+def test_gzip_and_plain_etags_differ(client):
     plain, packed = client.get(PATH).headers["ETag"], client.get(PATH, headers=GZIP).headers["ETag"]
     assert plain != packed
     assert not plain.startswith("W/")

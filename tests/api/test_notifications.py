@@ -48,21 +48,21 @@ def commit(engine: Engine, *payloads: str) -> None:
             notify(connection, payload)
 
 
-def test_a_commit_is_told_with_its_chain_and_height(make_changes, owner):
+def test_commit_notifies_chain_and_height(make_changes, owner):
     _, heard = make_changes()
     commit(owner, "stellar:testnet:1234", "eip155:1:5")
     assert heard.next() == Committed("stellar:testnet", 1234)
     assert heard.next() == Committed("eip155:1", 5)
 
 
-def test_an_owner_whose_transfers_moved_is_told_of_by_name(make_changes, owner):
+def test_transfer_event_notifies_its_owner(make_changes, owner):
     _, heard = make_changes()
     with owner.begin() as connection:
         connection.execute(select(func.pg_notify(channels.TRANSFERS, "GABC")))
     assert heard.next() == TransfersChanged("GABC")
 
 
-def test_every_subscriber_is_told_and_every_process(make_changes, owner):
+def test_every_subscriber_and_process_is_notified(make_changes, owner):
     changes, first = make_changes()
     _, elsewhere = make_changes()
     second = Heard()
@@ -71,7 +71,7 @@ def test_every_subscriber_is_told_and_every_process(make_changes, owner):
     assert {each.next() for each in (first, second, elsewhere)} == {Committed("stellar:testnet", 1)}
 
 
-def test_what_is_taken_back_is_not_told(make_changes, owner):
+def test_rollback_notifies_nothing(make_changes, owner):
     _, heard = make_changes()
     with owner.connect() as connection:
         notify(connection, "stellar:testnet:1")
@@ -80,7 +80,7 @@ def test_what_is_taken_back_is_not_told(make_changes, owner):
     assert heard.next() == Committed("stellar:testnet", 2)
 
 
-def test_who_has_left_is_told_no_more(make_changes, owner):
+def test_unsubscribed_is_not_called(make_changes, owner):
     changes, heard = make_changes()
     left = Heard()
     leave = changes.subscribe(left.tell)
@@ -93,13 +93,13 @@ def test_who_has_left_is_told_no_more(make_changes, owner):
 
 
 @pytest.mark.parametrize("payload", ["", "stellar:testnet", "7", ":7", "stellar:testnet:-1", "x:²"])
-def test_what_cannot_be_read_may_mean_anything(make_changes, owner, payload):
+def test_unknown_payload_is_a_resync(make_changes, owner, payload):
     _, heard = make_changes()
     commit(owner, payload)
     assert heard.next() == GAINED
 
 
-def test_a_killed_session_is_told_and_comes_back(make_changes, owner):
+def test_killed_session_resyncs_and_reconnects(make_changes, owner):
     changes, heard = make_changes()
     with owner.begin() as connection:
         query = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OUR_SESSIONS}"
@@ -111,9 +111,7 @@ def test_a_killed_session_is_told_and_comes_back(make_changes, owner):
     assert heard.next() == Committed("stellar:testnet", 9)
 
 
-def test_while_the_database_refuses_it_is_not_connected_and_tries_again(
-    make_changes, engine, server_engine, database
-):
+def test_refused_connection_is_retried(make_changes, engine, server_engine, database):
     changes, heard = make_changes(database)
     with server_engine.connect() as server:
         server.execute(text(f"ALTER DATABASE {database.database} ALLOW_CONNECTIONS false"))
@@ -130,12 +128,12 @@ def test_while_the_database_refuses_it_is_not_connected_and_tries_again(
     assert heard.next() == Committed("stellar:testnet", 9)
 
 
-def test_nothing_is_heard_before_it_starts(reader):
+def test_listener_is_not_connected_before_start(reader):
     assert not NotificationListener(reader).connected
     assert reader.pool.checkedout() == 0
 
 
-def test_a_stopped_listener_says_so_and_leaves_no_session(make_changes, owner):
+def test_stop_resyncs_and_closes_the_session(make_changes, owner):
     changes, heard = make_changes()
     changes.stop()
     assert not changes.connected
@@ -147,7 +145,7 @@ def test_a_stopped_listener_says_so_and_leaves_no_session(make_changes, owner):
             connection.rollback()
 
 
-def test_it_stops_while_there_is_no_database(caplog):
+def test_stop_without_a_database(caplog):
     engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
     changes = NotificationListener(engine)
     changes.start()
@@ -155,7 +153,7 @@ def test_it_stops_while_there_is_no_database(caplog):
     assert not changes.connected
 
 
-def test_it_listens_as_the_api(make_changes, owner):
+def test_listener_has_the_api_role(make_changes, owner):
     make_changes()
     with owner.connect() as connection:
         query = f"SELECT query FROM pg_stat_activity WHERE {OUR_SESSIONS}"
@@ -164,7 +162,7 @@ def test_it_listens_as_the_api(make_changes, owner):
 
 # Python 3.12 and later warn of what is tried here.
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_a_forked_process_does_not_take_itself_for_connected(make_changes):
+def test_forked_process_is_not_connected(make_changes):
     changes, _ = make_changes()
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
@@ -177,9 +175,7 @@ def test_a_forked_process_does_not_take_itself_for_connected(make_changes):
     os.close(writing)
 
 
-def test_a_subscriber_that_raises_leaves_nobody_in_the_belief_that_it_listens(
-    make_changes, owner, monkeypatch
-):
+def test_raising_subscriber_disconnects_the_listener(make_changes, owner, monkeypatch):
     seen: queue.Queue[BaseException] = queue.Queue()
     monkeypatch.setattr(threading, "excepthook", lambda args: seen.put(args.exc_value))
     changes, heard = make_changes()

@@ -68,7 +68,7 @@ def test_no_book_is_not_an_empty_book(client, rows):
     assert "X-Ledger" not in response.headers
 
 
-def test_offers_come_by_direction_then_currency_then_the_takers_best_rate(client, book):
+def test_offers_are_sorted_by_direction_currency_rate(client, book):
     wanted = [
         # Who sells USDC wants much fiat for one, who buys wants to pay little.
         ("offramp", "EUR", "0.95", 100, address(11)),

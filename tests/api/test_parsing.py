@@ -52,7 +52,7 @@ def test_a_json_object_is_read(post):
 
 
 @pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "APPLICATION/JSON"])
-def test_its_type_may_be_written_as_http_lets_it(post, kind):
+def test_content_type_variants_are_accepted(post, kind):
     assert post('{"amount": "7"}', kind).status_code == 200
 
 
@@ -72,7 +72,7 @@ def test_its_type_may_be_written_as_http_lets_it(post, kind):
         "{'a': 1}",
     ],
 )
-def test_what_is_no_json_object_is_refused(post, body):
+def test_body_that_is_no_json_object_returns_400(post, body):
     assert refused(post(body))
 
 
@@ -109,15 +109,15 @@ def test_what_cannot_be_meant_is_refused_by_name(post, body, word):
 
 
 @pytest.mark.parametrize("body", [b'{"amount": "\xff"}', '{"amount": "7"}'.encode("utf-16")])
-def test_what_is_no_utf_8_is_refused(post, body):
+def test_body_that_is_not_utf_8_returns_400(post, body):
     assert refused(post(body))
 
 
-def test_half_of_a_pair_is_refused_and_a_whole_pair_is_text(post):
+def test_lone_surrogate_returns_400(post):
     assert post('{"amount": "\\ud83d\\udcb6"}').json["amount"] == "💶"
 
 
-def test_a_depth_that_is_allowed_is_judged_by_the_model(post):
+def test_allowed_depth_is_validated_by_the_model(post):
     assert refused(post('{"amount": ' + "[" * 30 + "]" * 30 + "}"), "amount")
 
 
@@ -126,7 +126,7 @@ def test_a_depth_that_is_allowed_is_judged_by_the_model(post):
     ["", "text/plain", "application/merge-patch+json", "application/json; charset=utf-16",
      "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
 )  # fmt: skip
-def test_another_media_type_is_refused_as_such(post, kind):
+def test_other_media_type_returns_415(post, kind):
     assert refused(post('{"amount": "7"}', kind), code="UNSUPPORTED_MEDIA_TYPE", status=415)
 
 
@@ -143,7 +143,7 @@ def test_a_long_name_is_cut(post):
 FORM = "application/x-www-form-urlencoded"
 
 
-def test_a_form_says_the_same_as_json(post):
+def test_form_equals_json(post):
     answer = post("amount=7+8%2B&note=", FORM, "/either")
     assert answer.json == {"amount": "7 8+", "note": "", "parts": [], "weight": 0}
     assert post('{"amount": "7"}', path="/either").json["amount"] == "7"
@@ -161,7 +161,7 @@ def test_a_form_says_the_same_as_json(post):
         ("&".join(["amount=7"] * 65), "64", "BAD_BODY"),
     ],
 )
-def test_a_form_is_read_as_strictly(post, body, word, code):
+def test_form_is_parsed_strictly(post, body, word, code):
     assert refused(post(body, FORM, "/either"), word, code=code)
 
 
@@ -188,30 +188,30 @@ def test_a_query_is_read(app):
         ("&".join(f"a{i}=" for i in range(65)), "64", "BAD_QUERY"),
     ],
 )
-def test_a_query_is_read_strictly(app, query, word, code):
+def test_query_is_parsed_strictly(app, query, word, code):
     response = app.test_client().get(f"/query?{query}")
     assert refused(response, word, code=code) if code else response.json == {"one": ""}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/orderbook", "/nothing", "/"])
 @pytest.mark.parametrize("query", ["x=%00", "%00", "x=%ff", "x=%C3%28", "x=%ED%A0%80"])
-def test_no_path_takes_a_query_that_is_no_text(cut_off, path, query):
+def test_every_path_refuses_a_malformed_query(cut_off, path, query):
     assert refused(cut_off.get(f"{path}?{query}"), code="BAD_QUERY")
 
 
 @pytest.mark.parametrize(
     "path", ["orderbook?rail=a&rail=b", "intents?limit=1&limit=2", "orderbook?currency=&currency="]
 )
-def test_a_filter_given_twice_is_refused(client, book, path):
+def test_repeated_filter_returns_400(client, book, path):
     assert refused(client.get(f"/api/v1/{path}"), code="REPEATED_PARAMETER")
 
 
-def test_reads_leave_other_parameters_alone(client, book):
+def test_reads_ignore_other_parameters(client, book):
     for path in ("orderbook?_=1&_=2", "intents?_=1&x"):
         assert client.get(f"/api/v1/{path}").status_code == 200
 
 
-def test_a_condition_that_does_not_hold_is_an_error_like_others(client, book):
+def test_failed_if_match_returns_412(client, book):
     for path in ("/api/v1/orderbook", "/v1/routes"):
         response = client.get(path, headers={"If-Match": '"other"'})
         assert refused(response, code="NOT_THE_SAME", status=412)

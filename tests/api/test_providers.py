@@ -86,7 +86,7 @@ def test_a_drained_provider_still_shows_its_rails(client, book):
     assert rails_of(client) == ["revolut"]
 
 
-def test_an_onramp_rail_needs_a_registered_payee_and_an_offramp_rail_does_not(client, book):
+def test_only_onramp_rails_need_a_payee(client, book):
     insert_provider(book)
     insert_rail(book, "revolut")
     insert_rail(book, "wise")

@@ -87,7 +87,7 @@ def test_a_window_of_memory_ends(clock):
     assert memory.hit("a", 60) == (1, ends + 60)
 
 
-def test_memory_is_bounded_and_forgets_the_oldest_first(clock):
+def test_full_memory_drops_the_oldest_window(clock):
     memory = MemoryRateStorage(clock, max_keys=100)
     for number in range(1000):
         memory.hit(str(number), 60)
@@ -96,7 +96,7 @@ def test_memory_is_bounded_and_forgets_the_oldest_first(clock):
     assert memory.hit("899", 60).hits == 1
 
 
-def test_memory_forgets_windows_that_are_over(clock):
+def test_memory_drops_windows_that_are_over(clock):
     memory = MemoryRateStorage(clock)
     for number in range(100):
         memory.hit(str(number), 60)
@@ -118,7 +118,7 @@ def test_a_window_of_postgres_ends(engine, postgres_counts):
     assert postgres_counts.hit("a", 60).hits == 1
 
 
-def test_windows_that_are_over_are_deleted_in_passing(engine, api_engine, clock):
+def test_postgres_deletes_windows_that_are_over(engine, api_engine, clock):
     counts = PostgresRateStorage(api_engine, clock)
     for name in "abc":
         counts.hit(name, 60)
@@ -129,13 +129,13 @@ def test_windows_that_are_over_are_deleted_in_passing(engine, api_engine, clock)
         assert connection.scalars(select(rate_counts.c.key)).all() == ["d"]
 
 
-def test_the_table_of_counts_waits_for_no_disk(engine):
+def test_rate_counts_table_is_unlogged(engine):
     with engine.connect() as connection:
         kind = text("SELECT relpersistence FROM pg_class WHERE relname = 'rate_counts'")
         assert connection.scalar(kind) == "u"
 
 
-def test_processes_that_count_together_miss_none(api_engine):
+def test_shared_counts_are_exact_across_processes(api_engine):
     limiters = [
         RateLimiter(rates(SIGN_IN, sign_in="20/minute"), PostgresRateStorage(api_engine))
         for _ in "ab"
@@ -155,7 +155,7 @@ def test_processes_that_count_together_miss_none(api_engine):
 # The limiter
 
 
-def test_a_refused_client_is_refused_without_asking_again(api_engine, clock):
+def test_refused_client_costs_no_statement(api_engine, clock):
     storage = Counting(clock)
     limiter = RateLimiter(rates(OWNER, owner="3/minute"), storage, clock=clock)
     for _ in range(3):
@@ -181,7 +181,7 @@ class Counting(MemoryRateStorage):
         return super().hit(key, seconds)
 
 
-def test_refusals_are_told_by_budget(clock):
+def test_refusals_are_reported_by_budget(clock):
     told: list[str] = []
     limiter = RateLimiter(rates(reads="1/minute"), clock=clock, on_refusal=told.append)
     limiter.count(READS, "a")
@@ -190,7 +190,7 @@ def test_refusals_are_told_by_budget(clock):
     assert told == [READS]
 
 
-def test_while_the_database_is_away_each_process_counts_for_itself(nowhere, clock, caplog):
+def test_lost_database_falls_back_to_process_counts(nowhere, clock, caplog):
     limiter = RateLimiter(
         rates(SIGN_IN, sign_in="3/minute"), PostgresRateStorage(nowhere), clock=clock
     )
@@ -205,7 +205,7 @@ def test_while_the_database_is_away_each_process_counts_for_itself(nowhere, cloc
 # Through HTTP
 
 
-def test_a_client_that_asks_too_much_is_told_when_to_come_again(reader, book, clock):
+def test_exceeded_budget_returns_429_with_retry_after(reader, book, clock):
     limiter = RateLimiter(rates(reads="3/minute"), clock=clock)
     client = client_of(reader, limiter)
     here = {"REMOTE_ADDR": "192.0.2.1"}
@@ -224,21 +224,21 @@ def test_a_client_that_asks_too_much_is_told_when_to_come_again(reader, book, cl
     assert statuses(client, "/api/v1/orderbook", "192.0.2.1", 1) == [200]
 
 
-def test_whoever_has_a_network_of_ipv6_has_one_budget(cut_off, nowhere):
+def test_ipv6_network_shares_one_budget(cut_off, nowhere):
     client = client_of(nowhere, RateLimiter(rates(reads="2/minute")))
     assert statuses(client, "/nothing", "2001:db8::1", 1) == [404]
     assert statuses(client, "/nothing", "2001:db8::ffff:1", 2) == [404, 429]
     assert statuses(client, "/nothing", "2001:db8:0:1::1", 1) == [404]
 
 
-def test_all_paths_share_the_budget_of_reads_and_health_is_free(nowhere):
+def test_reads_share_a_budget_healthz_is_free(nowhere):
     client = client_of(nowhere, RateLimiter(rates(reads="3/minute")))
     paths = ("/nothing", "/", "/readyz", "/v1/routes", "/api/v1/stream", "/api/v1/orderbook?x=%00")
     assert [client.get(path).status_code for path in paths] == [404, 200, 503, 429, 429, 429]
     assert client.get("/healthz").status_code == 200
 
 
-def test_signing_in_has_a_budget_of_its_own(nowhere):
+def test_sign_in_has_its_own_budget(nowhere):
     client = client_of(nowhere, RateLimiter(rates(reads="1/minute", sign_in="2/minute")))
     codes = [client.get("/auth").status_code for _ in range(3)]
     assert codes[2] == 429
@@ -248,7 +248,7 @@ def test_signing_in_has_a_budget_of_its_own(nowhere):
     assert client.options("/auth").status_code == 429
 
 
-def test_a_header_that_anyone_can_send_changes_nobodys_budget(nowhere):
+def test_forwarded_for_header_is_ignored_by_default(nowhere):
     client = client_of(nowhere, RateLimiter(rates(reads="1/minute")))
     for number, status in enumerate((404, 429)):
         headers = {"X-Forwarded-For": f"192.0.2.{number}", "Forwarded": f"for=192.0.2.{number}"}
@@ -258,7 +258,7 @@ def test_a_header_that_anyone_can_send_changes_nobodys_budget(nowhere):
 # What the operator chooses
 
 
-def test_the_usual_budgets():
+def test_default_budgets():
     usual = load_api_settings({}).rates
     assert {name: str(item) for name, item in usual.budgets.items()} == {
         READS: "6000 per 1 minute",
@@ -268,7 +268,7 @@ def test_the_usual_budgets():
     assert usual.shared == {SIGN_IN, OWNER}
 
 
-def test_budgets_are_the_operators_choice():
+def test_budgets_are_configurable():
     chosen = load_api_settings(
         {
             "ISTHMUS_LIMIT_READS": "off",
@@ -289,6 +289,6 @@ def test_budgets_are_the_operators_choice():
         ("ISTHMUS_LIMITS_SHARED", "reads,writes"),
     ],
 )
-def test_a_budget_that_is_none_is_refused_by_name(variable, value):
+def test_bad_budget_is_refused_by_name(variable, value):
     with pytest.raises(ConfigurationError, match=variable):
         load_api_settings({variable: value})

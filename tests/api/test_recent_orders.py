@@ -29,7 +29,7 @@ def ids(response):
     return [int(order["intentId"], 16) for order in response.json]
 
 
-def test_orders_come_newest_first_and_those_of_one_ledger_by_their_id(client, book):
+def test_orders_are_sorted_by_time_then_id(client, book):
     insert(book, 3, created_at=CLOSE_TIME - 60)
     insert(book, 2, created_at=CLOSE_TIME - 60)
     insert(book, 1, created_at=CLOSE_TIME - 90)
@@ -49,7 +49,7 @@ def test_a_provider_has_a_list_of_its_own(client, book):
     assert ids(client.get(f"{PATH}?provider={address(3)}")) == []
 
 
-def test_there_are_as_many_as_asked_for_and_fifty_if_nothing_is_said(client, book):
+def test_limit_defaults_to_fifty(client, book):
     for number in range(60):
         insert(book, number, created_at=CLOSE_TIME - number)
     assert ids(client.get(f"{PATH}?limit=3")) == [0, 1, 2]

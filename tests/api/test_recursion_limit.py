@@ -25,7 +25,7 @@ def test_python_still_notices_what_nests_too_deep() -> None:
     assert said.returncode == 0, said.stderr
 
 
-def test_what_others_send_overflows_no_stack_even_where_python_notices_nothing() -> None:
+def test_nested_input_overflows_no_stack() -> None:
     # In a process of its own: when it goes wrong, the process is gone.
     command = [sys.executable, "-m", "tests.factories.deep_readers"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -9,19 +9,19 @@ from api.responses import MIN_GZIP_BYTES, BodyCache, StoredBody
 LONG = b"[" + b'{"rate":"1.02"},' * 500 + b"{}]"
 
 
-def test_a_body_is_packed_once_and_says_the_same():
+def test_body_is_compressed_once():
     body = StoredBody(LONG)
     assert gzip.decompress(body.gzipped) == LONG
     assert body.gzipped is body.gzipped
     assert len(body.gzipped) < len(LONG) / 4
 
 
-def test_what_fits_one_packet_is_not_packed():
+def test_small_body_is_not_compressed():
     assert StoredBody(b"x" * (MIN_GZIP_BYTES - 1)).gzipped is None
     assert StoredBody(b"x" * MIN_GZIP_BYTES).gzipped is not None
 
 
-def test_two_processes_tag_and_pack_the_same_bytes_alike():
+def test_digest_and_gzip_are_deterministic():
     one, other = StoredBody(LONG), StoredBody(LONG)
     assert (one.digest, one.gzipped) == (other.digest, other.gzipped)
     assert one.digest != StoredBody(LONG + b" ").digest
@@ -39,26 +39,26 @@ def keys(kept: BodyCache[int]) -> list[int]:
     return [key for key in range(10) if kept.get(key) is not None]
 
 
-def test_when_there_is_no_room_the_one_asked_for_longest_ago_goes():
+def test_full_cache_evicts_least_recently_used():
     kept = kept_of(1000, 1000, 1000)
     assert kept.get(0) is not None
     kept.put(3, StoredBody(b"x" * 1000))
     assert keys(kept) == [0, 2, 3]
 
 
-def test_a_large_body_takes_the_room_of_several():
+def test_large_body_evicts_several():
     kept = kept_of(1000, 1000, 1000)
     kept.put(3, StoredBody(b"x" * 2000))
     assert keys(kept) == [2, 3]
 
 
-def test_a_body_larger_than_all_the_room_is_not_kept_and_displaces_nothing():
+def test_body_larger_than_the_cache_is_not_stored():
     kept = kept_of(1000, 1000)
     kept.put(2, StoredBody(b"x" * 10_000))
     assert keys(kept) == [0, 1]
 
 
-def test_a_body_that_is_put_again_takes_its_room_once():
+def test_replaced_body_is_counted_once():
     kept = kept_of(1000, 1000)
     for _ in range(5):
         kept.put(0, StoredBody(b"x" * 1000))
@@ -67,7 +67,7 @@ def test_a_body_that_is_put_again_takes_its_room_once():
 
 
 @pytest.mark.parametrize("size", [0, 1, 700])
-def test_small_bodies_are_bounded_in_number_too(size):
+def test_small_bodies_are_bounded_in_number(size):
     kept: BodyCache[int] = BodyCache(100_000)
     for key in range(10_000):
         kept.put(key, StoredBody(b"x" * size))

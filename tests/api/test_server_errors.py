@@ -58,7 +58,7 @@ HOST = b"Host: x\r\n"
         ),
     ],
 )
-def test_a_request_that_cannot_be_read_is_an_error_like_others(server, sent, status, code):
+def test_malformed_request_has_the_error_shape(server, sent, status, code):
     got, head, body = answer(server, sent)
     assert (got, body["code"]) == (status, code)
     assert CODES[code].status == status
@@ -68,7 +68,7 @@ def test_a_request_that_cannot_be_read_is_an_error_like_others(server, sent, sta
     assert "hunter2" not in "".join(server.log)
 
 
-def test_what_fails_outside_of_the_app_is_our_fault_and_logged_without_its_words(caplog):
+def test_failure_outside_the_app_is_logged_without_message(caplog):
     ours, theirs = socket.socketpair()
     with ours, theirs:
         caplog.set_level(logging.DEBUG)
@@ -78,7 +78,7 @@ def test_what_fails_outside_of_the_app_is_our_fault_and_logged_without_its_words
     assert "hunter2" not in caplog.text
 
 
-def test_a_client_that_is_gone_is_no_failure(caplog):
+def test_client_gone_during_refusal_is_no_error(caplog):
     ours, theirs = socket.socketpair()
     theirs.close()
     with ours:
@@ -98,22 +98,20 @@ NEXT = b"GET /healthz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
         b"5\r\nhello\r\n0\r\nno trailer\r\n\r\n",
     ],
 )
-def test_chunks_that_make_no_sense_are_the_clients_mistake_and_nothing_after_them_is_read(
-    server, body
-):
+def test_malformed_chunks_return_400_and_close(server, body):
     # `answer` reads all that comes: a second answer would be no JSON.
     got, _, said = answer(server, CHUNKED + body + NEXT)
     assert (got, said["code"]) == (400, "BAD_BODY")
 
 
 @pytest.mark.parametrize("smuggled", [b"", NEXT])
-def test_a_body_that_has_two_lengths_is_refused_and_the_connection_with_it(server, smuggled):
+def test_two_content_lengths_return_400_and_close(server, smuggled):
     head = b"POST /auth HTTP/1.1\r\n" + HOST + b"Content-Length: 6\r\nTransfer-Encoding: chunked"
     got, _, said = answer(server, head + b"\r\n\r\n0\r\n\r\n" + smuggled)
     assert (got, said["code"]) == (400, "BAD_REQUEST")
 
 
-def test_a_body_that_was_cut_off_is_not_taken_for_a_whole_one(server):
+def test_truncated_body_returns_400(server):
     host, port = server.url.removeprefix("http://").split(":")
     form = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 40\r\n\r\n"
     with socket.create_connection((host, int(port)), timeout=30) as sock:
@@ -135,7 +133,7 @@ def test_a_body_that_was_cut_off_is_not_taken_for_a_whole_one(server):
         b"X-HTTP-Method-Override: DELETE",
     ],
 )
-def test_no_header_says_where_a_request_goes(server, header):
+def test_headers_cannot_route_a_request(server, header):
     got, _, said = answer(server, b"GET /v1/session HTTP/1.1\r\n" + HOST + header + CLOSE)
     assert (got, said["code"]) == (401, "UNAUTHORIZED")
 

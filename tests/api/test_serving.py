@@ -74,7 +74,7 @@ def address_of(server: subprocess.Popen[str]) -> str:
     raise AssertionError("it ended without listening")
 
 
-def test_it_serves_until_it_is_told_to_stop(server, book):
+def test_server_stops_on_sigterm(server, book):
     insert_cursor(book, STELLAR)
     assert server.stderr.readline().startswith("serving without a proxy (ISTHMUS_PROXIES=0)")
     with httpx.Client(base_url=address_of(server), timeout=60) as http:
@@ -94,7 +94,7 @@ def test_it_serves_until_it_is_told_to_stop(server, book):
 
 
 @pytest.mark.parametrize("program", [[sys.executable, "-c", WITH_FEW_FILES]], ids=["160 files"])
-def test_more_clients_than_files_wait_and_end_no_worker(server):
+def test_clients_beyond_the_file_limit_wait(server):
     url = httpx.URL(address_of(server))
     assert httpx.get(url.join("/healthz"), timeout=60).status_code == 200
     with contextlib.ExitStack() as stack:

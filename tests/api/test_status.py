@@ -36,7 +36,7 @@ def seen(engine: Engine, indexer_engine: Engine, api_engine: Engine):
     return show
 
 
-def test_before_anybody_looked_nothing_is_claimed(api_engine: Engine):
+def test_status_before_the_first_reconciliation_is_null(api_engine: Engine):
     shown = make_app(api_engine).test_client().get(PATH).json
     assert shown == {
         "at": None,
@@ -48,7 +48,7 @@ def test_before_anybody_looked_nothing_is_claimed(api_engine: Engine):
     }
 
 
-def test_what_is_unwell_is_named_as_readyz_does(engine: Engine, api_engine: Engine):
+def test_status_names_unhealthy_chains_as_readyz(engine: Engine, api_engine: Engine):
     with engine.begin() as conn:
         insert_cursor(conn, "stellar:testnet", held="https://node.example/SECRET")
         insert_reconciliation(conn, age_seconds=3_700)
@@ -61,7 +61,7 @@ def test_what_is_unwell_is_named_as_readyz_does(engine: Engine, api_engine: Engi
     assert client.get("/readyz").json["reasons"] == reasons
 
 
-def test_what_went_between_chains_is_shown(seen):
+def test_status_shows_flows(seen):
     shown = seen(
         lambda conn: bring_in(conn, *burn(DIRECT, 100, "a")),
         lambda conn: bring_in(conn, *mint(DIRECT, 200)),
@@ -87,7 +87,7 @@ def test_what_went_between_chains_is_shown(seen):
     }
 
 
-def test_what_is_found_is_counted_and_names_nobody(seen):
+def test_status_counts_findings_without_names(seen):
     def waits(conn: Connection) -> None:
         ask(conn, DIRECT)
         refold_transfers(conn, NETWORK, [DIRECT.id])

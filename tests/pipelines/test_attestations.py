@@ -82,7 +82,7 @@ def polling(monkeypatch, *rounds: PollProgress, then: Callable[[], None] = lambd
     monkeypatch.setattr(room, "poll_attestations", poll)
 
 
-def test_the_first_answers_are_reported_at_once_and_the_rest_add_up(ask, monkeypatch):
+def test_first_answers_are_reported_then_sums(ask, monkeypatch):
     polling(
         monkeypatch,
         PollProgress(polled=2, attested=1),
@@ -100,13 +100,13 @@ def test_the_first_answers_are_reported_at_once_and_the_rest_add_up(ask, monkeyp
     ]
 
 
-def test_whether_a_service_shuts_us_out_is_as_it_was_last():
+def test_locked_out_is_the_latest_value():
     out = PollProgress(locked_out=299.5)
     assert counts_metadata(add_reports(PollProgress(polled=1), out))["locked_out"].value == 299.5
     assert counts_metadata(add_reports(out, PollProgress()))["locked_out"].value == 0.0
 
 
-def test_without_minutes_it_asks_about_what_is_due_and_ends(ask, monkeypatch):
+def test_zero_minutes_polls_what_is_due_and_ends(ask, monkeypatch):
     rounds = [PollProgress(polled=20), PollProgress(polled=5), PollProgress()]
     monkeypatch.setattr(room, "poll_once", lambda *_, **__: rounds.pop(0))
     result = ask(report_seconds=0.000_001)
@@ -115,7 +115,7 @@ def test_without_minutes_it_asks_about_what_is_due_and_ends(ask, monkeypatch):
     assert [one["polled"] for one in figures(result)] == [20, 5, 0]
 
 
-def test_a_second_asker_fails_with_the_reason(ask, monkeypatch):
+def test_second_poller_fails_with_the_reason(ask, monkeypatch):
     def conflict(*_, **__):
         raise FollowerConflict("another process asks")
 
@@ -169,14 +169,14 @@ def settings_of(name: str) -> Settings:
     return load_settings({"ISTHMUS_NETWORK": name}, needs_database=False)
 
 
-def test_a_network_without_a_service_has_none_of_it():
+def test_network_without_a_service_has_no_attestations():
     repository = definitions(settings_of("devnet")).get_repository_def()
     assert not repository.has_job(ATTESTATIONS_JOB)
     assert ATTESTATIONS not in repository.asset_graph.get_all_asset_keys()
 
 
 @pytest.mark.parametrize("name", ["testnet", "mainnet"])
-def test_a_network_with_a_service_has_all_of_it_and_movements_rest_on_it(name):
+def test_network_with_a_service_has_attestations(name):
     repository = definitions(settings_of(name)).get_repository_def()
     assert repository.has_job(ATTESTATIONS_JOB)
     assert repository.has_sensor_def(f"{ATTESTATIONS_JOB}_sensor")
@@ -184,7 +184,7 @@ def test_a_network_with_a_service_has_all_of_it_and_movements_rest_on_it(name):
     assert ATTESTATIONS in movements.parent_keys
 
 
-def test_the_door_opens_both_services_where_both_are_named(monkeypatch):
+def test_resource_opens_both_named_services(monkeypatch):
     monkeypatch.setattr("pipelines.defs.resources.load_settings", lambda: settings_of("mainnet"))
     with AttestationServices().services() as (iris, scan):
         assert iris is not None

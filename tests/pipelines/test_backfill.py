@@ -134,9 +134,7 @@ def test_run_again_it_replaces_what_is_there(backfill, indexer_engine):
 
 
 @pytest.mark.parametrize("start", [8, 12])
-def test_the_seam_to_what_is_followed_holds_through_the_job(
-    backfill, engine, indexer_engine, start
-):
+def test_backfill_joins_the_followed_range(backfill, engine, indexer_engine, start):
     """A range up to the follower's first block, or over blocks that it wrote."""
     late, straight = (fake_network(confirmations=3, start_height=n) for n in (start, 1))
     chain = FakeChain(late)

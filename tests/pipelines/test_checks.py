@@ -127,7 +127,7 @@ def test_an_old_hole_is_found_by_the_check_of_all_history_alone(check, engine, m
 
 
 @pytest.mark.parametrize("moved", [True, False], ids=["a chain that moved", "a new chain"])
-def test_why_a_chain_stopped_for_good_is_said_wherever_one_looks(
+def test_permanent_stop_is_shown_everywhere(
     check, stop, look, instance, indexer_engine, settings, moved
 ):
     if moved:
@@ -194,7 +194,7 @@ def test_a_verdict_counts_its_problems():
 
 
 @pytest.mark.usefixtures("ingested")
-def test_projections_that_differ_from_a_refold_are_an_error_until_they_are_rebuilt(check, engine):
+def test_projection_difference_is_an_error_until_rebuilt(check, engine):
     passed = check(CHECK_PROJECTIONS)
     assert [(e.asset_key, e.passed) for e in passed.values()] == [
         (ORDER_BOOK, True),
@@ -214,7 +214,7 @@ def test_projections_that_differ_from_a_refold_are_an_error_until_they_are_rebui
     [(3.0, 150.0), (60.0, 3_000.0), (7_200.0, 86_400.0)],
     ids=["seconds: at each look", "a minute: every 50", "hours: once a day"],
 )
-def test_what_reads_all_history_rests_the_longer_the_longer_it_took(took, pause):
+def test_history_check_is_paced_by_its_duration(took, pause):
     assert SHARE == 0.02
     record = make_record(started=1_000.0, ended=1_000.0 + took)
     assert seconds_until_due(record, now=1_000.0 + took) == pause - took

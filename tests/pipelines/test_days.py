@@ -79,7 +79,7 @@ def look(definitions: dg.Definitions, instance: dg.DagsterInstance, indexer_engi
     return evaluate
 
 
-def test_each_job_does_what_its_sensor_asks_for_and_then_rests(run, look, instance, tmp_path):
+def test_each_day_job_does_its_sensors_days(run, look, instance, tmp_path):
     for job, keys in (
         (BOOK_JOB, (PROVIDER_DAYS, MARKET_DAYS)),
         (ROUTES_JOB, (ROUTE_DAYS,)),
@@ -130,7 +130,7 @@ def test_a_day_that_is_not_over_fails_its_run_with_a_sentence(run):
     assert metadata["reason"].value.startswith("2026-11-21 is not over")
 
 
-def test_no_second_run_is_asked_for_soon_after_one_that_failed(run, look, engine):
+def test_failed_day_run_backs_off(run, look, engine):
     with engine.begin() as owner:
         owner.execute(text("ALTER TABLE projections.market_days ADD CONSTRAINT no CHECK (false)"))
     assert not run(BOOK_JOB, DAYS[0], DAYS[-1]).success

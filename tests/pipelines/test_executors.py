@@ -90,9 +90,7 @@ def stored(engine):
 
 
 @pytest.mark.timeout(400)
-def test_several_processes_bring_a_range_in_and_another_run_goes_on_after_a_kill(
-    installation: Path, node, engine, monkeypatch
-):
+def test_killed_multiprocess_backfill_is_resumed(installation: Path, node, engine, monkeypatch):
     """The first run is killed once it has committed something; its processes live on and end.
 
     Of the other, plan, span and finish are a process each.

@@ -44,14 +44,14 @@ def failure_of(result):
 
 
 @pytest.mark.parametrize("error", [NodeUnavailable("no answer"), RangeTooWide("too many logs")])
-def test_what_may_pass_is_tried_again_in_the_same_run(instance, error):
+def test_retryable_error_is_retried_in_the_run(instance, error):
     error.retry_after = 0.0
     result = run_raising(instance, error)
     assert result.success
     assert result.retry_attempts_for_node("step") == 1
 
 
-def test_what_does_not_pass_fails_the_run_in_the_end(instance):
+def test_retries_are_limited(instance):
     errors = [NodeUnavailable("no answer", retry_after=0.0) for _ in range(MAX_ATTEMPTS + 1)]
     result = run_raising(instance, *errors)
     assert not result.success
@@ -63,7 +63,7 @@ def test_what_does_not_pass_fails_the_run_in_the_end(instance):
     ("attempt", "asked", "pause"),
     [(0, None, 1.0), (3, None, 8.0), (0, 17.0, 17.0), (0, 9_999.0, MAX_BACKOFF)],
 )
-def test_the_pause_is_the_nodes_or_grows(attempt, asked, pause):
+def test_backoff_is_retry_after_or_exponential(attempt, asked, pause):
     assert backoff(NodeUnavailable("busy", retry_after=asked), attempt) == pause
 
 
@@ -71,7 +71,7 @@ def test_the_pause_is_the_nodes_or_grows(attempt, asked, pause):
     "error",
     [DeepReorg("99 blocks"), WrongChain("chain 1, not 31337"), ConfigurationError("set the URL")],
 )
-def test_what_a_person_must_mend_fails_at_once_with_its_reason(instance, error):
+def test_permanent_error_fails_at_once_with_its_reason(instance, error):
     result = run_raising(instance, error)
     assert not result.success
     assert result.retry_attempts_for_node("step") == 0

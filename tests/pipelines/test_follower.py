@@ -60,7 +60,7 @@ def stored_blocks(engine):
         return conn.scalar(select(func.count()).select_from(blocks))
 
 
-def test_without_minutes_it_catches_up_with_the_head_and_ends(follow, indexer_engine):
+def test_zero_minutes_catches_up_and_ends(follow, indexer_engine):
     reader = QuietChain(top=450)
     assert follow(reader).success
     assert stored_blocks(indexer_engine) == 451
@@ -69,7 +69,7 @@ def test_without_minutes_it_catches_up_with_the_head_and_ends(follow, indexer_en
     assert follow(reader).success, "nothing new is no reason to wait"
 
 
-def test_the_first_report_comes_with_the_first_range_and_the_rest_add_up(follow):
+def test_first_range_is_reported_then_sums(follow):
     result = follow(QuietChain(top=450), report_seconds=1_000)
     first, rest, final = map(metadata_of, materialized(result, cursor_key(EVM)))
     assert (first["height"], first["blocks"], first["lag_blocks"]) == (199, 200, 251)
@@ -77,7 +77,7 @@ def test_the_first_report_comes_with_the_first_range_and_the_rest_add_up(follow)
     assert (final["height"], final["lag_seconds"]) == (450, 0)
 
 
-def test_assets_with_checks_are_materialized_at_the_first_report_and_at_the_end_alone(follow):
+def test_assets_with_checks_materialize_first_and_last(follow):
     result = follow(QuietChain(top=2_000), report_seconds=0.000_001)
     assert len(materialized(result, cursor_key(EVM))) == 12
     for key in (blocks_key(EVM), events_key(EVM)):
@@ -132,14 +132,14 @@ def test_a_node_of_another_chain_stops_it_for_good(follow, instance, settings, i
     assert statuses[EVM].height is None
 
 
-def test_a_node_that_is_down_is_asked_again_in_the_same_run(follow, indexer_engine):
+def test_unavailable_node_is_retried_in_the_run(follow, indexer_engine):
     reader = QuietChain(top=3)
     reader.failing = [NodeUnavailable("no answer", retry_after=0.0)]
     assert follow(reader).success
     assert stored_blocks(indexer_engine) == 4
 
 
-def test_a_second_follower_of_the_chain_fails_and_writes_nothing(follow, indexer_engine):
+def test_second_follower_fails_and_writes_nothing(follow, indexer_engine):
     with follower_lease(indexer_engine, EVM):
         result = follow(QuietChain(top=3))
     (failed,) = [e for e in result.all_events if e.is_step_failure]

@@ -21,7 +21,7 @@ RECORDED = RecordedProcess("run", pid=7, recorded_at=1_000.0)
     [(None, True), (990.0, False), (1_005.0, False), (1_011.0, True)],
     ids=["no process", "older", "within the clocks' error", "a stranger"],
 )
-def test_a_process_counts_as_gone_when_its_id_is_free_or_a_strangers(born, gone):
+def test_process_is_gone_if_its_id_is_free_or_reused(born, gone):
     assert is_gone(RECORDED, lambda pid: {7: born}[pid]) == gone
 
 

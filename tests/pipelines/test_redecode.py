@@ -89,7 +89,7 @@ def test_it_fills_and_checks_and_changes_nothing(revise, engine):
 
 
 @pytest.mark.usefixtures("decoded_wrong")
-def test_told_so_it_swaps(revise, engine):
+def test_swap_true_swaps(revise, engine):
     revision.start(engine, NETWORK, [ETHEREUM])
     assert revise(swap={"swap": True}).success
     assert wrong(engine) == 0

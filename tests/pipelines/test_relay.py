@@ -67,7 +67,7 @@ def test_it_loads_and_is_kept_going_by_itself():
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
 
 
-def test_without_a_key_it_waits_for_a_person(
+def test_missing_key_is_a_permanent_error(
     instance: dg.DagsterInstance, relay_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv(KEY, raising=False)
@@ -77,7 +77,7 @@ def test_without_a_key_it_waits_for_a_person(
     assert run.tags[STOPPED_TAG].startswith("ConfigurationError")
 
 
-def test_a_run_takes_turns_until_it_is_told_to_stop(
+def test_run_takes_turns_until_sigterm(
     instance: dg.DagsterInstance, relay_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv(KEY, "5f" * 32)
@@ -101,7 +101,7 @@ def test_a_run_takes_turns_until_it_is_told_to_stop(
     assert (figures["opened"].value, figures["refused"].value) == (1, "deliver 0x1: no trustline")
 
 
-def test_what_was_done_adds_up():
+def test_turn_reports_are_summed():
     both = add_reports(TurnReport(opened=1, refused=["a"]), TurnReport(opened=2, done=1))
     assert both == TurnReport(opened=3, done=1, refused=["a"])
     assert add_reports(both, TurnReport(refused=["b"])).refused == ["b"]

@@ -87,7 +87,7 @@ def test_a_gap_starts_the_job_which_closes_it(
     assert site.asked() == dg.SkipReason("no provider has a gap")
 
 
-def test_what_has_the_gap_still_fails_and_is_tried_ever_later(
+def test_remaining_gap_fails_and_backs_off(
     site: Site, instance: dg.DagsterInstance, indexer_engine: Engine, lake: LakeReader
 ) -> None:
     node = Forgetful(lake, LOST)

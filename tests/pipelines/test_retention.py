@@ -18,7 +18,7 @@ def with_warehouse(warehouse: WarehouseResource) -> dg.Definitions:
     return dg.Definitions.merge(definitions, dg.Definitions(resources={"warehouse": warehouse}))
 
 
-def test_runs_that_ended_are_forgotten_and_those_in_flight_never(instance):
+def test_only_ended_runs_are_deleted(instance):
     kept = [
         create_run_for_test(instance, status=status)
         for status in (DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
@@ -31,7 +31,7 @@ def test_runs_that_ended_are_forgotten_and_those_in_flight_never(instance):
     assert {run.run_id for run in instance.get_runs()} == {run.run_id for run in kept}
 
 
-def test_the_events_of_a_forgotten_run_go_with_it(instance):
+def test_events_of_a_deleted_run_are_deleted(instance):
     @dg.asset
     def blocks() -> None:
         pass
@@ -52,7 +52,7 @@ def test_the_job_keeps_two_weeks_unless_told_otherwise(instance):
     assert [run.run_id for run in instance.get_runs()] == [last.run_id]
 
 
-def test_the_daily_job_forgets_rows_too(instance, engine, indexer_engine):
+def test_daily_job_deletes_old_rows(instance, engine, indexer_engine):
     with engine.begin() as conn:
         quote = insert_quote(conn)
         long_ago = func.now() - timedelta(days=31)

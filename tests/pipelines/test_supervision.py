@@ -60,7 +60,7 @@ def test_what_never_moved_is_started():
 
 
 @pytest.mark.parametrize(("failures", "pause"), [(1, 5), (2, 15), (3, 60), (4, 300), (6, 300)])
-def test_runs_that_fail_without_progress_are_started_less_and_less_often(failures, pause):
+def test_failures_without_progress_back_off(failures, pause):
     runs = [make_run()] * failures
     ended = make_run().ended_at
     assert ended is not None
@@ -71,7 +71,7 @@ def test_runs_that_fail_without_progress_are_started_less_and_less_often(failure
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 2.9], ids=["at once", "soon", "just before"])
 @pytest.mark.parametrize("before", [0, 5], ids=["first", "after five that achieved nothing"])
-def test_a_run_that_moved_is_replaced_at_once_however_soon_it_failed(seconds, before):
+def test_run_with_progress_is_replaced_at_once(seconds, before):
     run, idle = make_run(), make_run(started_at=990.0, ended_at=993.0)
     assert run.started_at is not None
     assert run.ended_at is not None
@@ -86,7 +86,7 @@ def test_an_old_run_without_progress_still_counts_as_failed():
 
 
 @pytest.mark.parametrize("times", [1, 2, 3, 6])
-def test_killed_again_and_again_before_it_could_move_it_is_replaced_within_seconds(times):
+def test_lost_processes_are_replaced_within_seconds(times):
     runs = [make_run(lost_process=True)] * times
     ended = make_run().ended_at
     assert ended is not None
@@ -99,12 +99,12 @@ def test_a_run_that_failed_before_it_started_achieved_nothing():
     assert "next start in 5 s" in reason(step)
 
 
-def test_what_is_on_hold_waits_for_a_person():
+def test_chain_on_hold_is_not_started():
     step = next_step(make_standing(held="reorg of 99 blocks"), [], NOW)
     assert "on hold: reorg of 99 blocks. Launch the job by hand" in reason(step)
 
 
-def test_an_error_only_a_person_can_mend_stops_it_until_a_newer_run():
+def test_permanent_error_stops_restarts_until_a_newer_run():
     stopped = make_run(permanent_error="WrongChain", **LONG_AGO)
     assert "run run-1 ended with WrongChain" in reason(next_step(make_standing(), [stopped], NOW))
     by_hand = make_run(DagsterRunStatus.SUCCESS)
@@ -165,7 +165,7 @@ def test_another_chains_run_does_not_count(look, instance):
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_the_sensor_replaces_at_once_a_run_that_failed_after_it_had_moved(look, instance, moved):
+def test_sensor_replaces_a_run_with_progress_at_once(look, instance, moved):
     run = create_run_for_test(instance, job_name=JOB)
     instance.report_dagster_event(
         DagsterEvent(DagsterEventType.RUN_START.value, JOB), run_id=run.run_id
@@ -189,13 +189,13 @@ def test_the_sensor_replaces_at_once_a_run_that_failed_after_it_had_moved(look, 
         (RunFailureReason.START_TIMEOUT, False),
     ],
 )
-def test_a_run_that_failed_without_a_word_died(instance, why, died):
+def test_run_without_failure_reason_lost_its_process(instance, why, died):
     run = create_run_for_test(instance, job_name=JOB)
     instance.report_run_failed(run, "over", JobFailureData(None, failure_reason=why))
     assert [one.lost_process for one in runs_of(instance, JOB)] == [died]
 
 
-def test_the_stop_of_an_earlier_run_is_not_inherited_by_its_re_execution(instance):
+def test_stopped_tag_is_not_inherited(instance):
     first = record(instance, DagsterRunStatus.FAILURE)
     tags = {STOPPED_TAG: f"WrongChain {first.run_id}"}
     instance.add_run_tags(first.run_id, tags)

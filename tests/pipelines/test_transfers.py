@@ -57,7 +57,7 @@ def stage_of(engine: Engine) -> str | None:
         return conn.scalar(select(projections.transfer_states.c.stage))
 
 
-def test_without_minutes_it_catches_up_lets_expire_what_is_due_and_ends(keep, engine: Engine):
+def test_zero_minutes_expires_due_transfers_and_ends(keep, engine: Engine):
     with engine.begin() as conn:
         ask_for(conn, DIRECT)
         insert_cursor(conn, DIRECT.source_chain)
@@ -67,7 +67,7 @@ def test_without_minutes_it_catches_up_lets_expire_what_is_due_and_ends(keep, en
     assert stage_of(engine) == "EXPIRED"
 
 
-def test_with_minutes_it_keeps_up_until_it_is_told_to_stop(keep, engine: Engine):
+def test_run_updates_transfers_until_sigterm(keep, engine: Engine):
     with engine.begin() as conn:
         ask_for(conn, DIRECT, expires_at=moment(4_000_000_000))
 
@@ -97,7 +97,7 @@ def wait_for(engine: Engine, stage: str) -> None:
         time.sleep(0.02)
 
 
-def test_reports_add_up():
+def test_keeper_reports_are_summed():
     assert add_reports(KeeperProgress(2, 1), KeeperProgress(3, 0)) == KeeperProgress(5, 1)
 
 

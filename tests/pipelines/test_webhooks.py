@@ -45,7 +45,7 @@ def execute(job: str, instance: dg.DagsterInstance, engine: Engine, **options: A
     )
 
 
-def test_it_is_there_with_a_key_and_kept_going(monkeypatch: pytest.MonkeyPatch):
+def test_webhook_job_exists_with_a_key(monkeypatch: pytest.MonkeyPatch):
     repository = relay.definitions().get_repository_def()
     assert {job.name for job in repository.get_all_jobs()} >= {"relay", JOB, "check_webhooks"}
     assert {each.name for each in repository.sensor_defs} == {"relay_sensor", f"{JOB}_sensor"}
@@ -54,13 +54,13 @@ def test_it_is_there_with_a_key_and_kept_going(monkeypatch: pytest.MonkeyPatch):
     assert JOB not in names
 
 
-def test_with_a_key_that_is_none_nothing_loads(monkeypatch: pytest.MonkeyPatch):
+def test_bad_webhook_key_stops_the_load(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(KEY, "S123")
     with pytest.raises(ConfigurationError, match="ISTHMUS_WEBHOOK_KEY is no Stellar seed"):
         relay.definitions()
 
 
-def test_a_run_posts_until_it_is_told_to_stop(
+def test_run_posts_until_sigterm(
     instance: dg.DagsterInstance, relay_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
     def posting(engine, sender, *, should_stop, on_progress):
@@ -87,7 +87,7 @@ def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str, int,
     return result.passed, str(said["found"].value), said["failing"].value, said["stopped"].value
 
 
-def test_the_check_says_when_nobody_sends_and_not_when_a_place_refuses(
+def test_check_fails_without_a_sender_only(
     instance: dg.DagsterInstance, relay_engine: Engine, engine: Engine
 ):
     nobody = "no webhook sender has ever run"

@@ -42,7 +42,7 @@ def test_the_policy_lets_in_no_other_host_and_no_script_in_the_page(cut_off):
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page))
 
 
-def test_what_is_shipped_of_others_is_what_their_package_holds():
+def test_vendored_files_equal_their_packages():
     shipped = sorted(path.name for path in VENDOR.iterdir())
     assert {"LICENSE", "NOTICE", "swagger-ui-bundle.js.LICENSE.txt"} <= set(shipped)
     for name in shipped:

@@ -51,7 +51,7 @@ def ends(messages):
     return [bool(message.get("last")) for message in messages]
 
 
-def test_whoever_comes_later_is_told_the_same_under_the_same_numbers():
+def test_later_member_gets_same_frames_and_numbers():
     audience = Audience(Filters(), markers=False)
     early = read(audience.greet(OFFERS, at(1), marked=False))
     first = read(audience.tell([batch(2, EURO, DOLLAR)], at(2)))
@@ -65,14 +65,14 @@ def test_whoever_comes_later_is_told_the_same_under_the_same_numbers():
     assert (ends(late), ends(back)) == ([False, False, True], [False, False, True])
 
 
-def test_the_last_of_a_ledger_is_the_last_that_the_filter_lets_through():
+def test_last_marks_the_last_filtered_message():
     audience = Audience(Filters(currency="EUR"), markers=False)
     told = read(audience.tell([batch(2, EURO, DOLLAR), batch(3, DOLLAR), batch(4, EURO)], at(4)))
     assert [(m["ledger"], m["last"]) for m in told] == [(2, True), (4, True)]
     assert audience.tell([batch(5, DOLLAR)], at(5)) == b""
 
 
-def test_a_marker_says_up_to_where_nothing_more_is_to_be_told():
+def test_marker_ends_ledgers_without_changes():
     audience = Audience(Filters(currency="EUR"), markers=True)
     told = read(audience.tell([batch(2, EURO), batch(3, DOLLAR)], at(5)))
     assert [(m["channel"], m["ledger"], m["last"]) for m in told] == [
@@ -83,7 +83,7 @@ def test_a_marker_says_up_to_where_nothing_more_is_to_be_told():
     assert [m["channel"] for m in told] == ["orderbook"]
 
 
-def test_a_snapshot_is_made_once_until_something_is_told():
+def test_snapshot_is_cached_until_the_next_message():
     audience = Audience(Filters(), markers=False)
     first = audience.greet(iter(OFFERS), at(1), marked=False)
     assert audience.greet(iter([]), at(1), marked=False) is first
@@ -93,7 +93,7 @@ def test_a_snapshot_is_made_once_until_something_is_told():
     assert audience.greet(iter([]), at(3), marked=False) == b""
 
 
-def test_an_empty_book_is_told_as_far_as_it_was_asked_for():
+def test_empty_book_has_only_requested_markers():
     quiet, marked = (Audience(Filters(), markers=markers) for markers in (False, True))
     assert quiet.greet([], at(1), marked=False) == b""
     (marker,) = read(marked.greet([], at(1), marked=False))
@@ -104,7 +104,7 @@ def test_an_empty_book_is_told_as_far_as_it_was_asked_for():
         assert_follows([opening], read(audience.tell([batch(2, EURO)], at(2))))
 
 
-def test_a_resume_without_anything_missed_is_complete_in_itself():
+def test_resume_without_changes_ends_with_its_marker():
     quiet, marked = (Audience(Filters(), markers=markers) for markers in (False, True))
     (opening,) = read(quiet.resume([], Height(3), at(9)))
     assert (opening["mode"], opening["ledger"], opening["last"]) == ("resume", 3, True)
@@ -115,7 +115,7 @@ def test_a_resume_without_anything_missed_is_complete_in_itself():
     assert (marker["channel"], marker["ledger"], marker["last"]) == ("ledger", 9, True)
 
 
-def test_of_the_newest_ledger_it_is_told_when_it_closed():
+def test_newest_ledger_has_its_close_time():
     audience = Audience(Filters(), markers=True)
     messages = read(audience.greet(OFFERS, at(7), marked=True))
     messages += read(audience.tell([batch(8, EURO), batch(9, EURO, DOLLAR)], at(9)))

@@ -41,7 +41,7 @@ def shown(moment: Moment) -> Book:
     return {identity(offer): offer for offer in offers}
 
 
-def test_the_client_keeps_the_book_of_every_ledger_also_when_servers_vanish(stand, serve):
+def test_client_book_is_exact_while_servers_are_killed(stand, serve):
     server = serve(workers=1)
     follower = Follower(server)
     follower.wait_for(stand.market.ledger)
@@ -54,7 +54,7 @@ def test_the_client_keeps_the_book_of_every_ledger_also_when_servers_vanish(stan
     follower.stop()
 
 
-def test_a_query_that_waiting_does_not_mend_is_raised(stand, serve):
+def test_bad_query_raises_instead_of_retrying(stand, serve):
     server = serve(workers=1)
     with Isthmus(server.url) as isthmus, pytest.raises(Invalid) as refused:
         next(isthmus.follow(currency="euro"))

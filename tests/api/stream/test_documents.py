@@ -102,7 +102,7 @@ def running(client: tuple[str, ...], server: Server, follower: Follower) -> Iter
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_documented_client_keeps_an_exact_book(client: str, stand, serve):
+def test_documented_client_keeps_an_exact_book(client: str, stand, serve):
     server, follower = serve(), Follower()
     with running(CLIENTS[client], server, follower):
         follower.wait_for(stand.market.ledger)
@@ -125,7 +125,7 @@ def changed_last(stand) -> int:
     return max(after for before, after in pairs if stand.shown[before] != stand.shown[after])
 
 
-def test_the_documented_client_follows_its_own_transfers(
+def test_documented_client_follows_its_transfers(
     database: URL, engine: Engine, indexer_engine: Engine, tmp_path: Path
 ) -> None:
     tokens = Tokens(

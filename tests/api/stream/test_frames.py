@@ -17,13 +17,13 @@ def read(data):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_text_of_any_length_arrives_as_one_message(size):
+def test_text_of_any_length_is_one_message(size):
     (event,) = read(frames.text(b"x" * size))
     assert isinstance(event, TextMessage)
     assert (event.data, event.message_finished) == ("x" * size, True)
 
 
-def test_control_frames_are_understood():
+def test_control_frames_are_valid():
     assert read(frames.PING) == [Ping(payload=bytearray())]
     assert read(frames.pong(b"abc")) == [Pong(payload=bytearray(b"abc"))]
     (end,) = read(frames.close(1013, "slow reader"))
@@ -32,12 +32,12 @@ def test_control_frames_are_understood():
     assert (int(end.code), end.reason or "") == (1005, "")
 
 
-def test_a_reason_is_cut_to_what_a_control_frame_holds():
+def test_long_close_reason_is_truncated():
     (event,) = read(frames.close(1008, "x" * 200))
     assert event.reason == "x" * 123
 
 
-def test_the_end_of_a_frame_is_found_from_anywhere_within_it():
+def test_end_of_frame_from_any_offset():
     parts = [frames.text(b"x" * size) for size in (*SIZES[:-1], 3)]
     parts += [frames.PING, frames.close(1000)]
     data = b"".join(parts)

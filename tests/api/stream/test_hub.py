@@ -110,7 +110,7 @@ def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
     listening.dispose()
 
 
-def test_a_stalled_client_delays_nobody_and_is_ended_by_name(make_bench, stand: Stand):
+def test_stalled_client_ends_as_slow_reader_alone(make_bench, stand: Stand):
     bench = make_bench()
     stalled, twin, watcher = bench.connect(), bench.connect(), bench.connect("markers=1")
     while bench.hub_knows(ending="slow reader") == 0:
@@ -125,9 +125,7 @@ def test_a_stalled_client_delays_nobody_and_is_ended_by_name(make_bench, stand: 
     assert watcher.read_to(ledger).book() == stand.shown[ledger]
 
 
-def test_streams_are_counted_while_open_by_what_they_are_told_and_by_how_they_end(
-    make_bench, stand: Stand
-):
+def test_metrics_count_open_streams_frames_and_endings(make_bench, stand: Stand):
     bench = make_bench()
     watchers = [bench.connect("markers=1") for _ in range(3)]
     for each in watchers:
@@ -154,7 +152,7 @@ def test_streams_are_counted_while_open_by_what_they_are_told_and_by_how_they_en
     assert bench.figure("streams_closed_total", code="1009") == 1
 
 
-def test_every_code_that_is_sent_is_counted_as_itself():
+def test_each_close_code_has_its_own_counter():
     metrics = Metrics()
     for ending in (*CLOSE_REASONS, CONNECTION_LOST):
         metrics.stream_closed(ending.code)
@@ -168,7 +166,7 @@ def test_every_code_that_is_sent_is_counted_as_itself():
     assert counted == {*(str(ending.code) for ending in (*CLOSE_REASONS, CONNECTION_LOST)), "other"}
 
 
-def test_whoever_knows_more_than_this_process_waits_for_it(make_bench, stand, api_engine):
+def test_client_ahead_of_the_process_resumes_without_repeats(make_bench, stand, api_engine):
     """It was told by another process, and is told nothing twice."""
     bench = make_bench(told=False)
     before = stand.market.ledger
@@ -188,7 +186,7 @@ def test_whoever_knows_more_than_this_process_waits_for_it(make_bench, stand, ap
         assert len(told) == len(set(told))
 
 
-def test_ledgers_without_a_change_go_back_for_nobody(make_bench, stand, engine, api_engine):
+def test_unchanged_ledgers_never_go_backwards(make_bench, stand, engine, api_engine):
     """They leave no message, by which a process could see that it is behind."""
     bench = make_bench()
     known = stand.market.ledger
@@ -209,9 +207,7 @@ def test_ledgers_without_a_change_go_back_for_nobody(make_bench, stand, engine, 
     assert told[0] == known + 3
 
 
-def test_whoever_knows_what_never_comes_is_given_the_book(
-    make_bench, stand, api_engine, monkeypatch
-):
+def test_client_ahead_for_too_long_gets_a_snapshot(make_bench, stand, api_engine, monkeypatch):
     monkeypatch.setattr(hub_module, "_AHEAD_SECONDS", 0.1)
     bench = make_bench()
     ledger = stand.market.ledger
@@ -220,7 +216,7 @@ def test_whoever_knows_what_never_comes_is_given_the_book(
     assert far.messages[0]["mode"] == "snapshot"
 
 
-def test_what_was_read_too_long_ago_is_not_gone_on_from(make_bench, stand, api_engine):
+def test_stale_missed_messages_lead_to_a_snapshot(make_bench, stand, api_engine):
     """Between the read and the hub, more came than the hub remembers."""
     before = stand.market.ledger
     missed = missed_after(api_engine, before)
@@ -240,7 +236,7 @@ def test_what_was_read_too_long_ago_is_not_gone_on_from(make_bench, stand, api_e
     assert far.messages[0]["mode"] == "resume"
 
 
-def test_a_rebuild_is_told_and_then_everyone_reads_anew(make_bench, stand, engine):
+def test_rebuild_closes_all_connections_with_1012(make_bench, stand, engine):
     bench = make_bench()
     ledger = stand.move()
     far = bench.connect("markers=1").read_to(ledger)
@@ -273,7 +269,7 @@ def test_client_lost_while_sending_leaves_the_hub_running(make_bench, stand, api
     assert kept.read_to(ledger).book() == stand.shown[ledger]
 
 
-def test_at_the_end_everyone_is_told_goodbye(make_bench, stand):
+def test_stop_closes_all_connections_with_1001(make_bench, stand):
     bench = make_bench()
     fars = [bench.connect().read_to(stand.market.ledger) for _ in range(5)]
     bench.hub.stop()
@@ -286,7 +282,7 @@ def test_at_the_end_everyone_is_told_goodbye(make_bench, stand):
     assert len(bench.slots) == 0
 
 
-def test_without_an_answer_to_the_goodbye_the_end_comes_all_the_same(make_bench, stand):
+def test_stop_does_not_wait_for_silent_clients(make_bench, stand):
     bench = make_bench(limits=StreamLimits(close_seconds=0.1))
     far = bench.connect().read_to(stand.market.ledger)
     bench.hub.stop()
@@ -296,7 +292,7 @@ def test_without_an_answer_to_the_goodbye_the_end_comes_all_the_same(make_bench,
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_hub_that_cannot_be_fed_sends_everyone_away(make_bench, stand, monkeypatch):
+def test_failed_reader_closes_all_connections_with_1011(make_bench, stand, monkeypatch):
     bench = make_bench()
     far = bench.connect().read_to(stand.market.ledger)
 

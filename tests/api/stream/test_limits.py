@@ -6,7 +6,7 @@ from api.errors import TooManyRequests, Unavailable
 from api.stream.limits import StreamLimits, StreamSlots
 
 
-def test_an_address_has_its_share_and_no_more():
+def test_streams_per_address_are_limited():
     slots = StreamSlots(StreamLimits(clients=5, clients_per_address=2))
     first, _ = slots.take("10.0.0.1"), slots.take("10.0.0.1")
     with pytest.raises(TooManyRequests) as refused:
@@ -21,7 +21,7 @@ def test_an_address_has_its_share_and_no_more():
         slots.take("10.0.0.1")
 
 
-def test_when_all_places_are_taken_nobody_comes_in():
+def test_streams_of_a_process_are_limited():
     slots = StreamSlots(StreamLimits(clients=2))
     place, _ = slots.take("10.0.0.1"), slots.take("10.0.0.2")
     with pytest.raises(Unavailable) as refused:
@@ -31,7 +31,7 @@ def test_when_all_places_are_taken_nobody_comes_in():
     slots.take("10.0.0.3")
 
 
-def test_a_process_may_serve_none():
+def test_zero_streams_returns_stream_not_served():
     with pytest.raises(Unavailable) as refused:
         StreamSlots(StreamLimits(clients=0)).take("10.0.0.1")
     assert refused.value.error_code == "STREAM_NOT_SERVED"
@@ -52,7 +52,7 @@ def test_a_process_may_serve_none():
         ("", "", True),
     ],
 )
-def test_one_network_of_ipv6_is_one_address(one, other, same):
+def test_client_network_groups_ipv6_by_64_bits(one, other, same):
     slots = StreamSlots(StreamLimits(clients_per_address=1))
     slots.take(one)
     if same:

@@ -17,7 +17,7 @@ from warehouse_schema.engine import make_engine
 from warehouse_schema.migrate import migrate
 
 
-def test_told_to_stop_it_says_goodbye_and_goes(stand, serve):
+def test_sigterm_closes_streams_and_ends_the_server(stand, serve):
     server = serve()
     with ExitStack() as stack:
         listeners = [stack.enter_context(Listener(server.stream_url)) for _ in range(8)]
@@ -31,7 +31,7 @@ def test_told_to_stop_it_says_goodbye_and_goes(stand, serve):
     assert "Traceback" not in "".join(server.log)
 
 
-def test_a_killed_process_is_replaced_and_its_clients_go_on_elsewhere(stand, serve):
+def test_clients_of_a_killed_worker_resume_elsewhere(stand, serve):
     server = serve(workers=1)
     with Listener(server.stream_url, "after=0") as listener:
         book = listener.wait_for(stand.market.ledger)
@@ -44,7 +44,7 @@ def test_a_killed_process_is_replaced_and_its_clients_go_on_elsewhere(stand, ser
         assert listener.messages[0]["mode"] == "resume"
 
 
-def test_sessions_that_are_cut_are_made_again_and_nothing_is_lost(stand, serve, engine):
+def test_cut_database_sessions_lose_no_message(stand, serve, engine):
     server = serve()
     with ExitStack() as stack:
         listeners = [
@@ -84,7 +84,7 @@ def postgres_of_its_own() -> Iterator[EmbeddedPostgres]:
             yield server
 
 
-def test_postgres_comes_back_and_the_stream_goes_on(postgres_of_its_own, tmp_path):
+def test_stream_resumes_after_postgres_restart(postgres_of_its_own, tmp_path):
     url = make_url(postgres_of_its_own.url("isthmus"))
     migrate(url)
     engines = [make_engine(url, room="indexer"), make_engine(url, room="api")]

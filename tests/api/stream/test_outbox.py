@@ -39,14 +39,14 @@ def entries(book):
     return {offer.key: offer.entry for offer in book}
 
 
-def test_without_a_book_there_is_no_start(read):
+def test_snapshot_without_a_book_is_not_ready(read):
     with pytest.raises(OrderBookNotReady):
         read(outbox.read_book_snapshot)
     assert missed(read, 0) is None
     assert read(outbox.read_since, ReadPosition(Height(0), NEVER, 0)) is None
 
 
-def test_what_is_read_on_leads_from_one_book_to_the_next(stand, read):
+def test_changes_lead_from_one_book_to_the_next(stand, read):
     start = read(outbox.read_book_snapshot)
     book, standing = {offer.key: offer for offer in start.offers}, start.at
     for step in (1, 1, 3, 1, 20, 1):
@@ -63,7 +63,7 @@ def test_what_is_read_on_leads_from_one_book_to_the_next(stand, read):
     assert read(outbox.read_since, standing).batches == ()
 
 
-def test_from_any_ledger_what_was_missed_leads_to_the_book(stand, read):
+def test_missed_changes_of_any_ledger_lead_to_the_book(stand, read):
     starts = {}
     for _ in range(40):
         ledger = stand.move()
@@ -77,13 +77,13 @@ def test_from_any_ledger_what_was_missed_leads_to_the_book(stand, read):
         assert entries(book.values()) == entries(starts[stand.market.ledger].offers)
 
 
-def test_a_ledger_of_the_future_cannot_be_resumed_from(stand, read):
+def test_future_ledger_cannot_be_resumed(stand, read):
     ledger = stand.market.ledger
     assert missed(read, ledger).batches == ()
     assert missed(read, ledger + 1) is None
 
 
-def test_whoever_missed_too_much_is_given_the_book(stand, read):
+def test_too_many_missed_messages_cannot_be_resumed(stand, read):
     stand.move(20)
     first = min(stand.shown)
     rows = sum(len(batch.changes) for batch in missed(read, first).batches)
@@ -91,7 +91,7 @@ def test_whoever_missed_too_much_is_given_the_book(stand, read):
     assert missed(read, first, limit=rows - 1) is None
 
 
-def test_what_was_dropped_cannot_be_told(stand, read, engine):
+def test_deleted_rows_cannot_be_resumed(stand, read, engine):
     """Ledgers are dropped whole, the oldest first; at the edge nothing is claimed that may miss."""
     stand.move(40)
     with engine.begin() as connection:
@@ -102,7 +102,7 @@ def test_what_was_dropped_cannot_be_told(stand, read, engine):
         assert (missed(read, ledger) is None) == (ledger < oldest - 1)
 
 
-def test_an_empty_outbox_tells_who_is_up_to_date(stand, read, engine):
+def test_empty_outbox_resumes_only_the_current_ledger(stand, read, engine):
     with engine.begin() as connection:
         connection.execute(delete(ROWS))
     ledger = stand.market.ledger
@@ -118,7 +118,7 @@ def revise(stand, engine):
     return stand.market.ledger
 
 
-def test_at_the_ledger_of_a_rebuild_a_client_may_have_either_book(stand, read, engine):
+def test_ledger_of_a_rebuild_cannot_be_resumed(stand, read, engine):
     before = read(outbox.read_book_snapshot)
     ledger = revise(stand, engine)
     news = read(outbox.read_since, before.at)
@@ -131,7 +131,7 @@ def test_at_the_ledger_of_a_rebuild_a_client_may_have_either_book(stand, read, e
     assert not any(batch.revised for batch in missed(read, ledger + 1).batches)
 
 
-def test_a_rebuild_beside_an_empty_outbox_shows_nothing_to_be_there(stand, read, engine):
+def test_rebuild_rows_do_not_prove_history(stand, read, engine):
     """What it says is the difference to nothing, and a client has something."""
     with engine.begin() as connection:
         connection.execute(delete(ROWS))
@@ -149,7 +149,7 @@ def test_a_rebuild_beside_an_empty_outbox_shows_nothing_to_be_there(stand, read,
 
 
 @pytest.mark.parametrize("away", [RETAINED_LEDGERS, RETAINED_LEDGERS + 1])
-def test_a_reader_that_was_away_longer_than_messages_are_kept_begins_anew(engine, read, away):
+def test_reader_beyond_retention_needs_a_snapshot(engine, read, away):
     with engine.begin() as connection:
         insert_book(connection, chain=CHAIN, as_of_ledger=1_000 + away)
     news = read(outbox.read_since, ReadPosition(Height(1_000), NEVER, 7))
@@ -158,21 +158,21 @@ def test_a_reader_that_was_away_longer_than_messages_are_kept_begins_anew(engine
         assert news.at == ReadPosition(Height(1_000 + away), CLOSE_TIME, 7)
 
 
-def test_a_warehouse_that_was_put_back_is_read_anew(stand, read):
+def test_restored_warehouse_needs_a_snapshot(stand, read):
     standing = read(outbox.read_book_snapshot).at
     later = replace(standing, ledger=standing.ledger + 1)
     assert read(outbox.read_since, later) is None
     assert read(outbox.read_since, replace(standing, position=standing.position + 1)) is None
 
 
-def test_a_reader_that_is_far_behind_begins_anew(stand, read, engine, monkeypatch):
+def test_reader_far_behind_needs_a_snapshot(stand, read, engine, monkeypatch):
     standing = read(outbox.read_book_snapshot).at
     stand.move(30)
     monkeypatch.setattr(outbox, "MAX_UNREAD", 10)
     assert read(outbox.read_since, standing) is None
 
 
-def test_other_chains_have_outboxes_of_their_own(stand, read, engine):
+def test_outbox_of_another_chain_is_ignored(stand, read, engine):
     before = read(outbox.read_book_snapshot)
     with engine.begin() as connection:
         columns = [column for column in ROWS.columns if column.name != "id"]
@@ -182,7 +182,7 @@ def test_other_chains_have_outboxes_of_their_own(stand, read, engine):
     assert missed(read, before.at.ledger).batches == ()
 
 
-def test_a_start_is_what_rest_shows(stand, read):
+def test_snapshot_equals_rest(stand, read):
     start = read(outbox.read_book_snapshot)
     assert isinstance(start, BookSnapshot)
     assert start.at.ledger == stand.market.ledger

@@ -33,7 +33,7 @@ def assert_refused(response, status, code):
     assert response.json["message"]
 
 
-def test_without_an_upgrade_the_path_says_what_it_speaks(cut_off):
+def test_plain_request_returns_426(cut_off):
     for method in ("GET", "HEAD"):
         response = cut_off.open(PATH, method=method)
         assert response.status_code == 426
@@ -42,14 +42,14 @@ def test_without_an_upgrade_the_path_says_what_it_speaks(cut_off):
     assert cut_off.post(PATH).status_code == 405
 
 
-def test_a_handshake_of_another_version_is_refused_with_the_version(cut_off):
+def test_other_websocket_version_returns_426(cut_off):
     response = ask(cut_off, **{"Sec-WebSocket-Version": "8"})
     assert_refused(response, 426, "UPGRADE_REQUIRED")
     assert response.headers["Sec-WebSocket-Version"] == "13"
 
 
 @pytest.mark.parametrize("key", [None, "", "x", "AAAA", base64.b64encode(b"x" * 17).decode()])
-def test_a_handshake_without_a_key_is_refused(cut_off, key):
+def test_handshake_without_key_returns_400(cut_off, key):
     assert_refused(ask(cut_off, **{"Sec-WebSocket-Key": key}), 400, "BAD_HANDSHAKE")
 
 
@@ -65,15 +65,15 @@ def test_a_handshake_without_a_key_is_refused(cut_off, key):
         ("after=soon", "BAD_AFTER"),
     ],
 )
-def test_a_bad_query_is_refused_before_the_upgrade(cut_off, query, code):
+def test_bad_query_returns_400_before_the_upgrade(cut_off, query, code):
     assert_refused(ask(cut_off, query), 400, code)
 
 
-def test_a_server_that_cannot_upgrade_says_so(cut_off):
+def test_server_without_upgrade_returns_503(cut_off):
     assert_refused(ask(cut_off, environ={}), 503, "STREAM_NOT_SERVED")
 
 
-def test_without_a_book_or_a_database_there_is_no_stream(cut_off, client):
+def test_stream_without_book_or_database_returns_503(cut_off, client):
     for _ in range(3):
         assert_refused(ask(client), 503, "ORDER_BOOK_NOT_READY")
         response = ask(cut_off)
@@ -81,13 +81,13 @@ def test_without_a_book_or_a_database_there_is_no_stream(cut_off, client):
         assert response.headers["Retry-After"] == "5"
 
 
-def test_whoever_is_refused_takes_no_place(reader):
+def test_refused_client_takes_no_slot(reader):
     app = make_app(reader)
     for _ in range(60):
         assert_refused(ask(app.test_client()), 503, "ORDER_BOOK_NOT_READY")
 
 
-def test_places_are_counted_by_address_and_in_all(stand, serve):
+def test_slots_are_counted_by_address_and_in_total(stand, serve):
     server = serve(
         workers=1,
         settings={
@@ -119,7 +119,7 @@ def test_places_are_counted_by_address_and_in_all(stand, serve):
             enter(stack, address)
 
 
-def test_what_is_no_websocket_leaves_the_server_well(stand, serve):
+def test_malformed_frames_do_not_harm_the_server(stand, serve):
     """Half a handshake, a close without a word, bytes that are no frame."""
     server = serve(workers=1)
     with httpx.Client(base_url=server.url, timeout=20) as http:

@@ -10,7 +10,7 @@ from warehouse_schema.identifiers import StellarAddress
 PROVIDER, ANOTHER = StellarAddress(address(1)), StellarAddress(address(2))
 
 
-def test_no_query_wants_everything():
+def test_empty_query_subscribes_to_everything():
     assert parse_subscribe_request({}) == SubscribeRequest()
     assert (
         parse_subscribe_request({"rail": "", "markers": "", "after": "", "unknown": "x"})
@@ -18,7 +18,7 @@ def test_no_query_wants_everything():
     )
 
 
-def test_every_parameter_is_read():
+def test_every_parameter_is_parsed():
     query = {
         "rail": "venmo",
         "currency": "eur",
@@ -79,5 +79,5 @@ ORDER = Topic("intent", PROVIDER, "onramp", "EUR", ("wise",))
         (Filters(rail="wise", currency="USD"), False, False),
     ],
 )
-def test_all_filters_must_fit(filters, offer, order):
+def test_all_filters_must_match(filters, offer, order):
     assert (filters.admit(OFFER), filters.admit(ORDER)) == (offer, order)

@@ -35,7 +35,7 @@ def listen(square):
         )
 
 
-def test_a_client_has_the_book_of_every_ledger(square, listen):
+def test_client_has_the_book_of_every_ledger(square, listen):
     listeners = [listen("markers=1") for _ in range(6)]
     for _ in range(12):
         for together in (1, 1, 5):
@@ -44,7 +44,7 @@ def test_a_client_has_the_book_of_every_ledger(square, listen):
                 assert listener.wait_for(ledger) == square.shown[ledger]
 
 
-def test_a_client_that_is_told_of_changes_alone_has_the_same_books(square, listen):
+def test_client_without_markers_has_the_same_books(square, listen):
     begun = square.market.ledger
     listeners = [listen() for _ in range(6)]
     marked = listen("markers=1")
@@ -67,14 +67,14 @@ def changes(listener, ledger):
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_filtered_client_has_what_rest_shows_with_the_filter(square, listen, query):
+def test_filtered_stream_equals_filtered_rest(square, listen, query):
     listener = listen(f"{query}&markers=1")
     for _ in range(8):
         ledger = square.move(4, together=True)
         assert square.show(query) == (ledger, listener.wait_for(ledger))
 
 
-def test_a_client_of_one_provider_has_its_offers(square, listen):
+def test_provider_filter_has_the_providers_offers(square, listen):
     listener = listen(f"provider={SOMEBODY}&markers=1")
     had_offers = False
     while not (had_offers and listener.orders):
@@ -85,7 +85,7 @@ def test_a_client_of_one_provider_has_its_offers(square, listen):
     assert {order["provider"] for order in listener.orders} == {SOMEBODY}
 
 
-def test_the_snapshot_is_adds_of_one_ledger_and_its_last_says_so(square, listen):
+def test_snapshot_is_adds_of_one_ledger_with_last(square, listen):
     ledger = square.market.ledger
     listener = listen()
     listener.wait_for(ledger)
@@ -97,7 +97,7 @@ def test_the_snapshot_is_adds_of_one_ledger_and_its_last_says_so(square, listen)
     assert set(snapshot[-1]) == members | {"last", "closedAt"}
 
 
-def test_an_empty_snapshot_is_told_to_who_asked_for_markers(square, listen):
+def test_empty_snapshot_sends_a_marker_if_requested(square, listen):
     ledger = square.market.ledger
     listener = listen("rail=nobodys&markers=1")
     assert listener.wait_for(ledger) == {}
@@ -109,7 +109,7 @@ def test_an_empty_snapshot_is_told_to_who_asked_for_markers(square, listen):
     assert len(listener.messages) == 2
 
 
-def test_orders_are_told_as_rest_shows_them(square, listen):
+def test_orders_equal_rest(square, listen):
     listener = listen("channel=intent&markers=1")
     listener.wait_for(square.market.ledger)
     while not {"active", "fulfilled"} <= {order["status"] for order in listener.orders}:
@@ -127,7 +127,7 @@ def test_orders_are_told_as_rest_shows_them(square, listen):
 
 
 @pytest.mark.parametrize(("query", "step"), [("", 1), ("rail=venmo", 5), ("channel=intent", 5)])
-def test_a_client_comes_back_at_any_ledger_and_hears_what_it_missed(square, listen, query, step):
+def test_resume_at_any_ledger_sends_missed_changes(square, listen, query, step):
     first = square.market.ledger
     whole = listen(f"{query}&after={first}&markers=1", book=of(square, first, query))
     told = []
@@ -167,7 +167,7 @@ def said(message):
     return {name: value for name, value in bare(message).items() if name != "closedAt"}
 
 
-def test_a_client_that_missed_nothing_is_told_so_at_once(square, listen):
+def test_resume_without_missed_changes_ends_at_once(square, listen):
     ledger = square.market.ledger
     listener = listen(f"after={ledger}", book=square.shown[ledger])
     assert listener.wait_for(ledger) == square.shown[ledger]
@@ -182,7 +182,7 @@ def test_a_client_that_missed_nothing_is_told_so_at_once(square, listen):
     ]
 
 
-def test_a_client_from_the_future_is_given_the_book(square, listen):
+def test_future_ledger_gets_a_snapshot(square, listen):
     ledger = square.market.ledger
     listener = listen(f"after={ledger + 1}", book=square.shown[min(square.shown)])
     assert listener.wait_for(ledger) == square.shown[ledger]
@@ -191,7 +191,7 @@ def test_a_client_from_the_future_is_given_the_book(square, listen):
     assert len(listener.messages) == 1 + len(square.shown[ledger])
 
 
-def test_a_client_that_was_told_by_one_process_goes_on_at_another(square, listen):
+def test_client_resumes_at_another_process(square, listen):
     """Whoever is ahead of a process waits for it, and is told nothing twice."""
     for _ in range(20):
         ledger = square.move()
@@ -202,7 +202,7 @@ def test_a_client_that_was_told_by_one_process_goes_on_at_another(square, listen
     assert listener.wait_for(ledger) == square.shown[ledger]
 
 
-def test_open_streams_take_no_thread_from_rest(square, listen):
+def test_open_streams_occupy_no_request_thread(square, listen):
     listeners = [listen("markers=1") for _ in range(40)]
     for listener in listeners:
         listener.wait_for(square.market.ledger)

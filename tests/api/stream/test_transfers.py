@@ -144,7 +144,7 @@ def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) 
     assert not any(each.is_alive() for each in threading.enumerate() if "stream" in each.name)
 
 
-def test_an_owner_is_told_what_rest_shows_and_of_nobody_elses(house: House):
+def test_owner_gets_own_transfers_as_rest_shows(house: House):
     mine, theirs = house.start(), house.start(THEIRS)
     public, me, they = house.connect(), house.listen(), house.listen(THEIRS)
     assert told(me) == [(1, mine, "AWAITING_SIGNATURE")]
@@ -171,7 +171,7 @@ def test_an_owner_is_told_what_rest_shows_and_of_nobody_elses(house: House):
     assert public.messages == []
 
 
-def test_what_was_missed_is_told_also_what_is_over(house: House):
+def test_resume_includes_transfers_that_are_over(house: House):
     first, second = house.start(), house.start()
     before = house.listen()
     assert marker(before)["number"] == 2
@@ -191,9 +191,7 @@ def test_what_was_missed_is_told_also_what_is_over(house: House):
         )
 
 
-def test_who_missed_too_much_is_told_what_is_not_over(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+def test_too_many_missed_events_lead_to_a_snapshot(house: House, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(transfer_outbox, "MAX_EVENTS", 2)
     monkeypatch.setattr(transfer_outbox, "MAX_OPEN", 2)
     me = house.listen(after=0)
@@ -207,7 +205,7 @@ def test_who_missed_too_much_is_told_what_is_not_over(
     assert (marker(late)["mode"], {each[1] for each in told(late)}) == ("snapshot", set(made[1:]))
 
 
-def test_many_who_come_at_once_are_greeted_in_turns(house: House, monkeypatch: pytest.MonkeyPatch):
+def test_many_greetings_are_read_in_batches(house: House, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(transfer_subscriptions, "_GREETED_AT_ONCE", 1)
     mine = house.start()
     coming = [house.connect({"auth": token()}) for _ in range(5)]
@@ -219,7 +217,7 @@ def test_many_who_come_at_once_are_greeted_in_turns(house: House, monkeypatch: p
         assert told(far) == [(1, mine, "AWAITING_SIGNATURE"), (2, mine, "CANCELLED")]
 
 
-def test_a_token_that_is_given_up_or_expires_ends_what_is_told(house: House):
+def test_revoked_or_expired_token_ends_the_stream(house: House):
     jti = secrets.token_hex(32)
     leaving = house.connect({"auth": token(jti=jti)})
     staying, theirs = house.listen(), house.listen(THEIRS)
@@ -235,7 +233,7 @@ def test_a_token_that_is_given_up_or_expires_ends_what_is_told(house: House):
     assert house.connect({"auth": token(jti=jti)}).read_to_close() == (1008, "token refused")
 
 
-def test_what_is_no_good_token_ends_the_connection(house: House):
+def test_bad_token_closes_with_token_refused(house: House):
     for said in (
         {"auth": "x"},
         {"auth": token() + "x"},
@@ -249,7 +247,7 @@ def test_what_is_no_good_token_ends_the_connection(house: House):
         assert house.connect(said).read_to_close() == (1008, "token refused"), said
 
 
-def test_a_token_that_cannot_be_looked_at_is_not_called_bad(house: House):
+def test_unavailable_provider_closes_with_not_checked(house: House):
     def fail(_: str) -> AuthSession:
         raise IdentityUnavailable
 
@@ -259,7 +257,7 @@ def test_a_token_that_cannot_be_looked_at_is_not_called_bad(house: House):
     assert marker(house.listen()) is not None
 
 
-def test_a_new_token_in_time_goes_on_and_one_of_another_account_does_not(house: House):
+def test_renewed_token_goes_on_other_account_ends(house: House):
     house.start()
     me = house.listen()
     house.now[0] = NOW + 1_000
@@ -289,7 +287,7 @@ def test_a_new_token_in_time_goes_on_and_one_of_another_account_does_not(house: 
     staying.read_until(lambda: told(staying)[-1:] == [(3, later, "AWAITING_SIGNATURE")])
 
 
-def test_other_words_mean_nothing_and_begin_nothing(house: House):
+def test_other_messages_are_ignored(house: House):
     public = house.connect()
     for said in ("", "x", "[" * 2_000, "7", "null", '"auth"', '["auth"]', '{"author": 1}'):
         say(public, said)
@@ -302,7 +300,7 @@ def test_other_words_mean_nothing_and_begin_nothing(house: House):
     assert house.hub._transfers._threads == ()
 
 
-def test_who_leaves_while_its_token_is_looked_at_is_forgotten(house: House):
+def test_client_gone_during_token_check_is_forgotten(house: House):
     looked_at, may_go_on = threading.Event(), threading.Event()
     good = house.admit[0]
 
@@ -323,7 +321,7 @@ def test_who_leaves_while_its_token_is_looked_at_is_forgotten(house: House):
     assert set(house.hub._transfers._positions) == {THEIRS}
 
 
-def test_a_warehouse_that_goes_away_is_waited_for_and_nothing_is_lost(house: House):
+def test_lost_warehouse_loses_no_event(house: House):
     me = house.listen()
     with house.owner_engine.begin() as conn:
         conn.exec_driver_sql(
