@@ -1,6 +1,6 @@
 """`access`: who was let in, and who may not be any more. The api alone reads and writes it.
 
-It holds no secret: of a challenge and a token only what names them, never what opens a door.
+No secrets: identifiers of challenges and tokens, never a signature or a token.
 """
 
 from sqlalchemy import Column, Integer, Table

@@ -89,7 +89,7 @@ def small(name: str, comment: str, **options: Any) -> Column[int]:
 
 
 def moment(name: str, comment: str, **options: Any) -> Column[datetime]:
-    """A time of ours, with its zone; what chains tell is `seconds`."""
+    """A time of our clock, with its zone; times of chains are `seconds`."""
     kind = DateTime(timezone=True)
     return Column(name, kind, comment=comment, **{"nullable": False, **options})
 

@@ -1,4 +1,4 @@
-"""Engines on the warehouse: psycopg 3, UTC, one Postgres role a room."""
+"""Engines on the warehouse: psycopg 3, UTC, one Postgres role per process."""
 
 from typing import Literal
 
@@ -6,22 +6,21 @@ from sqlalchemy import Engine, create_engine, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
-Room = Literal["indexer", "api", "relay", "analyst"]
+Role = Literal["indexer", "api", "relay", "analyst"]
 
-ROLES: dict[Room, str] = {
+ROLES: dict[Role, str] = {
     "indexer": "isthmus_indexer",
     "api": "isthmus_api",
     "relay": "isthmus_relay",
     "analyst": "isthmus_analyst",
 }
-"""Each room works as its own role; `grants.sql` gives each schema one writer."""
+"""Process → its role; `grants.sql` gives each schema one writer."""
 
-_STATEMENT_TIMEOUTS: dict[Room, str] = {"api": "5s", "analyst": "5min"}
-"""A request that takes longer helps nobody and holds a connection, and an analyst's question that
-does keeps Postgres from clearing up behind the followers; folds and exports may take as long as
-they need."""
+_STATEMENT_TIMEOUTS: dict[Role, str] = {"api": "5s", "analyst": "5min"}
+"""A slower API request holds a connection for a client that has given up; a slower analyst's query
+keeps vacuum from removing rows that followers replaced. Folds and exports have no limit."""
 
-# A host that vanishes says no goodbye. Both ends ask after 10 s of silence and give up 15 s later,
+# A host may vanish without closing. Both ends probe after 10 s of silence and give up 15 s later,
 # so that what its session held (a chain's lock, above all) is free within a minute.
 _CLIENT_KEEPALIVES = {
     "keepalives": 1,
@@ -58,10 +57,10 @@ def warehouse_url(text: str, source: str = "DATABASE_URL") -> URL:
     return url.set(drivername="postgresql+psycopg")
 
 
-def make_engine(url: URL, *, room: Room | None = None, pool_size: int = 5) -> Engine:
-    """An engine whose sessions run as the room's role, in UTC, with time-outs.
+def make_engine(url: URL, *, role: Role | None = None, pool_size: int = 5) -> Engine:
+    """An engine whose sessions run as a role, in UTC, with timeouts.
 
-    Without a room it runs as the URL's own user: for migrations alone.
+    Without a role it runs as the URL's own user: for migrations alone.
     """
     options = [
         "-c timezone=UTC",
@@ -69,9 +68,9 @@ def make_engine(url: URL, *, room: Room | None = None, pool_size: int = 5) -> En
         "-c idle_in_transaction_session_timeout=5min",
         *_SERVER_KEEPALIVES,
     ]
-    if room is not None:
-        options.append(f"-c role={ROLES[room]}")
-        if limit := _STATEMENT_TIMEOUTS.get(room):
+    if role is not None:
+        options.append(f"-c role={ROLES[role]}")
+        if limit := _STATEMENT_TIMEOUTS.get(role):
             options.append(f"-c statement_timeout={limit}")
     return create_engine(
         url,
@@ -79,7 +78,7 @@ def make_engine(url: URL, *, room: Room | None = None, pool_size: int = 5) -> En
         pool_pre_ping=True,
         connect_args={
             "options": " ".join(options),
-            "application_name": f"isthmus-{room or 'admin'}",
+            "application_name": f"isthmus-{role or 'admin'}",
             "connect_timeout": 10,
             **_CLIENT_KEEPALIVES,
         },

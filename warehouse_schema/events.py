@@ -1,4 +1,4 @@
-"""Decoded events of the chains, a table a type, beside the raw ones in `facts`.
+"""Decoded events, one table per type, next to the raw ones in `facts`.
 
 A column is a field of the event's class in `indexer/bridges` or `indexer/market`, under its own
 name. A key is where the event came from, as everywhere in `facts`.
@@ -185,7 +185,7 @@ deposit_refunds = _event(
     "What deposit addresses gave back of known tokens (Refunded of our deposit factory)",
     text("deposit", "Deposit address; anybody may have made up its terms", index=True),
     text("token", "Token contract"),
-    text("refund_to", "Whom it went to"),
+    text("refund_to", "Recipient"),
     amount("amount", "Token base units"),
 )
 

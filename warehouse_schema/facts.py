@@ -3,9 +3,9 @@
 A row's key is where it came from, `(chain, block_hash, position)`, so that reading a range again
 changes nothing and a reorganised block can be taken back whole. Nothing here is ever updated,
 except a chain's cursor, an alarm's end, the count of a day's changes and whether a block's proof is
-wanted. What services beside the
-chains say of a message stands at the end: attestations stay, a status gives way to the next one,
-and so does what a backfill under way has done, or what was last said of a ledger in quarantine.
+wanted. Answers of
+services about messages stand at the end: attestations stay; a status, the progress of a backfill and
+the last verdict on a quarantined ledger are replaced.
 """
 
 from sqlalchemy import (
@@ -214,7 +214,7 @@ cctp_attestations = Table(
     text("nonce", "32 bytes chosen by the attestation service"),
     text("message_hash", "keccak256 of the message: what attesters sign"),
     text("source_chain", "CAIP-2 id of the burn's chain"),
-    text("source_tx", "Transaction that was asked about"),
+    text("source_tx", "Transaction of the query"),
     text("burn_key", "Of the message; null when it is no burn", nullable=True),
     blob("message", "Attested message"),
     blob("attestation", "Signatures of 65 bytes, one after another"),
@@ -232,7 +232,7 @@ cctp_attestations = Table(
     Index("ix_cctp_attestations_burn_key", "burn_key"),
     Index("ix_cctp_attestations_source_chain_source_tx", "source_chain", "source_tx"),
     schema=FACTS,
-    comment="Attested CCTP messages. A message attested anew is a further row; the newest holds",
+    comment="Attested CCTP messages. A re-attested message is a further row; the newest holds",
 )
 
 message_status = Table(
@@ -242,7 +242,7 @@ message_status = Table(
     text("message_id", "iris: chain, transaction and log position of the burn; lz_scan: guid"),
     text("group_key", "Burn key or guid: what a refold reads by", index=True),
     text("status", "The service's own word, or ours for its silence"),
-    text("detail", "What it says beside that; null when nothing", nullable=True),
+    text("detail", "Its further words; null when none", nullable=True),
     recorded("fetched_at"),
     PrimaryKeyConstraint("service", "message_id"),
     CheckConstraint("service IN ('iris', 'lz_scan')", name="service"),
@@ -258,12 +258,12 @@ message_polls = Table(
     text("subject", "iris: source transaction; lz_scan: guid"),
     text("purpose", "attestation, reattestation or status: what is waited for"),
     seconds("since", "When the wait began, unix seconds"),
-    small("attempts", "Times asked since"),
-    seconds("due_at", "Not to be asked again before, unix seconds"),
+    small("attempts", "Queries since"),
+    seconds("due_at", "Not queried again before, unix seconds"),
     PrimaryKeyConstraint("service", "chain", "subject"),
     CheckConstraint("service IN ('iris', 'lz_scan')", name="service"),
     schema=FACTS,
-    comment="When services are asked again about messages. A message without a row is due at once",
+    comment="When services are queried again about messages. A message without a row is due at once",
 )
 
 expiries = Table(
@@ -290,7 +290,7 @@ lost_sources = Table(
     PrimaryKeyConstraint("transfer", "tx_hash", "block_hash"),
     schema=FACTS,
     comment="Source transactions of transfers that a chain took back: they are expected again, and "
-    "nobody is asked to pay twice meanwhile",
+    "no owner is asked to pay twice meanwhile",
 )
 
 backfills = Table(

@@ -1,4 +1,4 @@
-"""The words everything else is written in: names for chains, assets, hashes, addresses and amounts.
+"""Identifiers and units: chains, assets, hashes, addresses, amounts.
 
 Each is a `NewType`, so that a type checker keeps them apart and nothing costs at run time.
 The parsers below are for the edges (network files, requests, settings); inside, a value of one of
@@ -15,7 +15,7 @@ AssetId = NewType("AssetId", str)
 """CAIP-19 on EVM chains (`eip155:1/erc20:0x…`), `stellar:CODE:ISSUER` on Stellar."""
 
 BaseUnits = NewType("BaseUnits", int)
-"""A whole number of an asset's smallest unit; which asset is said by what carries the amount."""
+"""Integer amount in an asset's smallest unit. The containing type defines the asset."""
 
 Height = NewType("Height", int)
 """EVM block number, or Stellar ledger sequence."""

@@ -1,8 +1,8 @@
-"""`intake`: what clients and operators asked for, each request one row, never changed.
+"""`intake`: requests of clients, one row each, never changed.
 
-What became of a transfer stands nowhere here: it is folded (`projections.transfer_states`). Whoever
-writes a row of a transfer holds its lock (`locks.TRANSFER`), has read what is there under it, and
-notifies `channels.INTAKE` of the transfer's id in the same transaction.
+A transfer's state is not here: it is folded (`projections.transfer_states`). A writer of a
+transfer's row holds the transfer's lock (`locks.TRANSFER`), has read its rows under the lock, and
+notifies `channels.INTAKE` with the transfer's id in the same transaction.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ watched_addresses = Table(
     metadata,
     chain(),
     text("address", "EVM address (lower-case) or Stellar account"),
-    text("reason", "Why it is watched: what asked for it"),
+    text("reason", "Why it is watched"),
     recorded("since"),
     PrimaryKeyConstraint("chain", "address"),
     # What else a follower read here, it would have to make an address of.
@@ -49,14 +49,14 @@ watched_addresses = Table(
         name="address",
     ),
     schema=INTAKE,
-    comment="Addresses whose token movements are kept, beside those of the network file",
+    comment="Addresses whose token movements are kept, in addition to the network file's",
 )
 
 quotes = Table(
     "quotes",
     metadata,
     text("id", "Quote id", primary_key=True),
-    text("owner", "Stellar account of whoever asked"),
+    text("owner", "Stellar account that requested it"),
     text("route", "Route id, such as usdc-deposit"),
     text("mechanism", "cctp, oft or payment"),
     text("funding_mode", "direct or deposit_address; null but for deposits", nullable=True),
@@ -120,7 +120,7 @@ transfers = Table(
     CheckConstraint("(deposit_address IS NULL) = (deposit_operator IS NULL)", name="deposit"),
     CheckConstraint("started_at < expires_at", name="lives"),
     schema=INTAKE,
-    comment="Transfers as they were asked for",
+    comment="Transfers as requested",
 )
 
 actions = Table(
@@ -191,16 +191,16 @@ webhooks = Table(
     "webhooks",
     metadata,
     text("id", "16 random bytes, 32 hex digits", primary_key=True),
-    text("owner", "Stellar account that is told of its transfers there"),
+    text("owner", "Stellar account whose transfer events are sent there"),
     text("url", "Where: https, of a host with a name"),
-    number("after", "What the owner was told up to this number is not sent"),
+    number("after", "Events of the owner up to this number are not sent"),
     recorded("created_at"),
     CheckConstraint("id ~ '^[0-9a-f]{32}$'", name="id"),
     CheckConstraint("starts_with(url, 'https://')", name="url"),
     CheckConstraint("after >= 0", name="after"),
     Index("ix_webhooks_owner", "owner", "created_at"),
     schema=INTAKE,
-    comment="Places where owners want to be told of their transfers",
+    comment="URLs that receive the owner's transfer events",
 )
 
 webhook_secrets = Table(
@@ -229,5 +229,5 @@ webhook_removals = Table(
     ),
     recorded("removed_at"),
     schema=INTAKE,
-    comment="Webhooks that their owners took back: nothing is sent there any more",
+    comment="Webhooks that their owners removed: nothing is sent there any more",
 )

@@ -45,8 +45,8 @@ STAGE = 7_052
 """The right to refold a transfer and write its stage. Name: its id. Taken after rows of movements
 and after `TRANSFER`."""
 
-TOLD = 7_048
-"""The right to number what an owner is told of transfers. Name: the account. Numbers become visible
+TRANSFER_EVENTS = 7_048
+"""The right to number an owner's rows of `projections.transfer_events`. Name: the account. Numbers become visible
 in their order; taken after rows of stages."""
 
 STREAM = 7_051

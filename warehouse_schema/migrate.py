@@ -31,7 +31,7 @@ class MigrationRefused(RuntimeError):
 def migrate(url: URL) -> None:
     """Make the database of `url` the warehouse of this build; what is done already is left alone.
 
-    The user of `url` owns the tables and may take the rooms' roles afterwards. Raises
+    The user of `url` owns the tables and may take the processes' roles afterwards. Raises
     `MigrationRefused` with what an administrator has to do, and SQLAlchemy's `OperationalError`
     when the server cannot be reached or a lock was not granted in time (run it again).
     """
@@ -40,11 +40,11 @@ def migrate(url: URL) -> None:
     try:
         with _one_at_a_time(engine, "migrate"), engine.connect() as connection:
             _check_version(connection)
-            _run_file(connection, "roles.sql", "create the roles of the rooms")
+            _run_file(connection, "roles.sql", "create the roles")
             upgrade(connection)
             # Not committed before they are granted: an analyst never meets a view that is closed.
             _make_views(connection)
-            _run_file(connection, "grants.sql", "grant each room its schemas")
+            _run_file(connection, "grants.sql", "grant each role its schemas")
         logger.info("migrated %s", _shown(url))
     finally:
         engine.dispose()
@@ -78,7 +78,7 @@ def _ensure_database(url: URL) -> None:
         try:
             _create_database(maintenance, url, url.database)
         except OperationalError:
-            # Nor can we look why; the first error names the database that was asked for.
+            # The cause cannot be read either; the first error names the requested database.
             raise unreachable from None
         finally:
             maintenance.dispose()

@@ -1,8 +1,8 @@
 """`relay`: the transactions that the service itself sends, and what became of each.
 
-A slot is a number (nonce, sequence number) of an account that was given to one purpose. All that is
-ever signed for it shares its number, so at most one of it takes effect, and what is to happen once
-has one slot that may still take effect or has. Both are Postgres's to keep, not the program's.
+A slot reserves a nonce or sequence number of an account for one job. All attempts of a slot share its
+number, so at most one takes effect. A job has at most one slot that may still take effect or has.
+Constraints of the tables enforce both.
 """
 
 from sqlalchemy import (
@@ -42,10 +42,10 @@ slots = Table(
     recorded("opened_at", "With its first signed transaction, database clock"),
     text(
         "outcome",
-        "done; failed (included without effect); late (the same, for it had happened by then); "
-        "filled (the number was only taken); overtaken (another transaction has it); "
-        "expired (past its bounds, in no ledger). Each at finality; null while something may "
-        "still take effect",
+        "confirmed; reverted (included without effect); already_done (the same: another sender had "
+        "done it); replaced (an empty transaction used the number); nonce_taken (a transaction "
+        "that is not ours used it); expired (past its bounds, in no ledger). Each at finality; "
+        "null while an attempt may still take effect",
         nullable=True,
     ),
     amount("spent", "What it cost, native base units; null while open", nullable=True),
@@ -54,7 +54,7 @@ slots = Table(
     ),
     PrimaryKeyConstraint("chain", "account", "number"),
     CheckConstraint(
-        "outcome IN ('done', 'failed', 'late', 'filled', 'overtaken', 'expired')", name="outcome"
+        "outcome IN ('confirmed', 'reverted', 'already_done', 'replaced', 'nonce_taken', 'expired')", name="outcome"
     ),
     CheckConstraint(
         "(outcome IS NULL) = (spent IS NULL) AND (outcome IS NULL) = (closed_at IS NULL)",
@@ -68,7 +68,7 @@ slots = Table(
         "purpose",
         "key",
         unique=True,
-        postgresql_where=sql("outcome IS NULL OR outcome = 'done'"),
+        postgresql_where=sql("outcome IS NULL OR outcome = 'confirmed'"),
     ),
     Index("ix_slots_open", "chain", "account", postgresql_where=sql("outcome IS NULL")),
     # A day's budget, and what failed in a row: by what is recent, however much went before.
@@ -77,7 +77,7 @@ slots = Table(
     Index(
         "ix_slots_failed",
         *("chain", "purpose", "key"),
-        postgresql_where=sql("outcome IN ('failed', 'late')"),
+        postgresql_where=sql("outcome IN ('reverted', 'already_done')"),
     ),
     schema=RELAY,
     comment="Numbers of accounts of ours, each given to one purpose",
@@ -98,7 +98,7 @@ attempts = Table(
     recorded("created_at"),
     small("sendings", "How often it was sent", server_default=sql("0")),
     moment("sent_at", "When it was sent last, database clock; null if never", nullable=True),
-    text("answer", "What the node said to that", nullable=True),
+    text("answer", "Response of the node", nullable=True),
     ForeignKeyConstraint(
         ["chain", "account", "number"],
         ["relay.slots.chain", "relay.slots.account", "relay.slots.number"],
@@ -180,13 +180,13 @@ failure_resets = Table(
     chain(),
     text(
         "subject",
-        "Transfer of which what failed may be tried anew; null for all of the chain",
+        "Transfer whose failures are reset; null for all of the chain",
         nullable=True,
     ),
-    recorded("given_at", "What failed up to then counts no more, database clock"),
-    Index("ix_pardons_chain", "chain", "subject"),
+    recorded("given_at", "Failures up to then no longer count, database clock"),
+    Index("ix_failure_resets_chain", "chain", "subject"),
     schema=RELAY,
-    comment="Operators' word that what failed too often is to be tried again",
+    comment="Resets of failure counts by operators",
 )
 
 health = Table(
@@ -197,7 +197,7 @@ health = Table(
     text("duty", "deliver: what transfers need on its chain; sponsor: trustlines of owners"),
     Column("well", Boolean, nullable=False, comment="Whether it can send what comes next"),
     text("reason", "Why it cannot; null when well", nullable=True),
-    amount("balance", "Native base units; null when no node told", nullable=True),
+    amount("balance", "Native base units; null when no node answered", nullable=True),
     amount("spent_today", "Of the UTC day, what is open at its most, native base units"),
     small("open", "Slots that may still take effect"),
     recorded(
@@ -225,7 +225,7 @@ webhook_states = Table(
     "webhook_states",
     metadata,
     text("webhook", "Id of a webhook", primary_key=True),
-    number("position", "What its owner was told up to this number was taken or given up"),
+    number("position", "Events of the owner up to this number were delivered or given up"),
     small("failures", "Attempts in a row that were not taken"),
     small("given_up", "Events in a row that were given up"),
     moment("next_at", "No attempt before it; null after one that was taken", nullable=True),

@@ -5,9 +5,9 @@
 
 The same from a shell: ``isthmus database start|stop|status|url``.
 
-Beside the data folder ``NAME`` lie ``NAME.password`` (mode 0600), ``NAME.port`` (kept over
+Files next to the data folder ``NAME``: ``NAME.password`` (mode 0600), ``NAME.port`` (kept over
 restarts), ``NAME.log`` and ``NAME.lock``. The server listens on 127.0.0.1 only, wants a password,
-and has no Unix socket. It outlives the process that started it: whoever started it stops it.
+and has no Unix socket. It outlives the process that started it, which must stop it.
 
 Postgres refuses to run as root. Started by root it runs as the owner of the data folder, or as
 ``nobody`` when the folder is new; nothing but that folder changes owner and no mode of a folder
@@ -15,8 +15,8 @@ that was there before is touched.
 
     launcher     start, attach, stop: what callers use
     programs     finding ready-made binaries, running one of them
-    accounts     whom the server runs as when root starts it, and what they may enter
-    places       the files beside the data folder, and making private ones
+    accounts     system user of the server when root starts it
+    places       files next to the data folder; private files
     cluster      initdb, and whether a folder is a cluster that we can open
     postmaster   whether the server of a folder lives, and what a dead one left
     ports        which port of this machine to listen on

@@ -1,4 +1,4 @@
-"""Whom the server runs as. Postgres refuses to run as root, so root hands it to somebody else."""
+"""System user of the server. Postgres refuses to run as root, so root runs it as another user."""
 
 import os
 import pwd
@@ -23,7 +23,7 @@ class SystemUser:
 
 
 def account_for(data: Path) -> SystemUser | None:
-    """Whom the server on a folder runs as: None for ourselves. Raises FolderNotUsable."""
+    """System user for the server of a folder; None for the current one. Raises FolderNotUsable."""
     owner = data.stat().st_uid if data.exists() else None
     if os.geteuid() == 0:
         return _account_of(owner) if owner else nobody()

@@ -50,21 +50,21 @@ def _check_cluster(places: Places, binaries: Binaries, major: int) -> None:
 def _create_cluster(places: Places, binaries: Binaries, *, durable: bool) -> None:
     """Made aside and renamed, so a crash half way leaves nothing that looks like a cluster."""
     account = account_for(places.data)
-    # Anew, because one left by a first start that was killed may be half written.
+    # A killed first start may have left a partial one.
     places.password_file.unlink(missing_ok=True)
     write_private(places.password_file, secrets.token_urlsafe(32))
-    workshop = places.beside("new")
-    if workshop.exists():
-        shutil.rmtree(workshop)  # A first start that was killed left it.
-    workshop.mkdir(mode=0o700)
-    password_copy = workshop / "password"
+    staging = places.beside("new")
+    if staging.exists():
+        shutil.rmtree(staging)  # A first start that was killed left it.
+    staging.mkdir(mode=0o700)
+    password_copy = staging / "password"
     write_private(password_copy, places.password())
     if account is not None:
         account.give(password_copy)
-        account.give(workshop)
-    _initdb(binaries, account, workshop / "data", password_copy, durable=durable)
-    (workshop / "data").rename(places.data)
-    shutil.rmtree(workshop)
+        account.give(staging)
+    _initdb(binaries, account, staging / "data", password_copy, durable=durable)
+    (staging / "data").rename(places.data)
+    shutil.rmtree(staging)
     logger.info("created postgres data=%s major=%d", places.data, binaries.major)
 
 

@@ -3,10 +3,10 @@
 EmbeddedPostgresError
 ├── BinariesNotFound    no Postgres programs on this machine that we can use
 ├── FolderNotUsable     the data folder, or the way to it, is not fit for the server
-├── PortTaken           the port that was asked for belongs to somebody else
+├── PortTaken           another program has the requested port
 ├── StartFailed         Postgres gave up, or took too long
 ├── StopFailed          Postgres is still there after a fast shutdown
-└── NotRunning          a URL was asked for and no server answers
+└── NotRunning          no server answers
 """
 
 
@@ -23,7 +23,7 @@ class FolderNotUsable(EmbeddedPostgresError):
 
 
 class PortTaken(EmbeddedPostgresError):
-    """The port that was asked for belongs to somebody else."""
+    """Another program has the requested port."""
 
 
 class StartFailed(EmbeddedPostgresError):
@@ -35,4 +35,4 @@ class StopFailed(EmbeddedPostgresError):
 
 
 class NotRunning(EmbeddedPostgresError):
-    """A URL was asked for and no server answers."""
+    """No server answers."""

@@ -58,11 +58,11 @@ CHILDREN_REMAIN = "is still in use"
 _ADDRESS_IN_USE = "Address already in use"
 
 _POLL_SECONDS = 0.05
-_START_PATIENCE_SECONDS = 60
-_ORPHAN_PATIENCE_SECONDS = 3
+_START_TIMEOUT = 60
+_ORPHAN_TIMEOUT = 3
 """Children notice by themselves that their server is dead, as soon as they wait for anything."""
-_RECOVERY_PATIENCE_SECONDS = 600
-_STOP_PATIENCE_SECONDS = 120
+_RECOVERY_TIMEOUT = 600
+_STOP_TIMEOUT = 120
 _LARGEST_LOG_BYTES = 16 * 1024 * 1024
 
 
@@ -114,7 +114,7 @@ class EmbeddedPostgres:
                 return False
             said = self._run(
                 "pg_ctl", "stop", "-D", str(self.data_dir), "-m", "fast", "-w",
-                "-t", str(_STOP_PATIENCE_SECONDS),
+                "-t", str(_STOP_TIMEOUT),
             )  # fmt: skip
             remaining = live_postmaster(self.data_dir)
             if remaining is not None:
@@ -201,14 +201,14 @@ class EmbeddedPostgres:
 
     def _wait_until_ready(self) -> Postmaster | None:
         """The running postmaster once it answers; None if there is none, or it went away."""
-        deadline = time.monotonic() + _RECOVERY_PATIENCE_SECONDS
+        deadline = time.monotonic() + _RECOVERY_TIMEOUT
         while (postmaster := live_postmaster(self.data_dir)) is not None:
             if self._accepts(postmaster):
                 return postmaster
             if time.monotonic() > deadline:
                 raise StartFailed(
                     f"Postgres (pid {postmaster.pid}) runs and has been {postmaster.status!r} for "
-                    f"{_RECOVERY_PATIENCE_SECONDS} s. See {self.log_file}."
+                    f"{_RECOVERY_TIMEOUT} s. See {self.log_file}."
                 )
             time.sleep(_POLL_SECONDS)
         return None
@@ -241,12 +241,12 @@ class EmbeddedPostgres:
         """Start a server that is known not to run.
 
         For about a second after a kill -9 the old children hold the shared memory and Postgres
-        refuses to start, rightly; that, and a port lost to somebody else, are worth another try.
+        refuses to start, rightly; that, and a port lost to another program, are worth another try.
         A child that does not notice that its server is dead is ended: what it had not committed is
         lost with the server, and it can be of no use to anybody.
         """
         began = time.monotonic()
-        deadline = began + _START_PATIENCE_SECONDS
+        deadline = began + _START_TIMEOUT
         while True:
             disown_pid_file(self.data_dir)
             port = choose_port(self.port, self._kept_port())
@@ -261,7 +261,7 @@ class EmbeddedPostgres:
                     f"Postgres did not start on {self.data_dir}; the end of {self.log_file}: "
                     f"{failure[-2000:].strip()}"
                 )
-            if CHILDREN_REMAIN in failure and time.monotonic() > began + _ORPHAN_PATIENCE_SECONDS:
+            if CHILDREN_REMAIN in failure and time.monotonic() > began + _ORPHAN_TIMEOUT:
                 self._end_orphans()
             time.sleep(_POLL_SECONDS)
 
@@ -286,10 +286,10 @@ class EmbeddedPostgres:
         with open_private(self.log_file, os.O_APPEND) as log:
             begin = os.fstat(log).st_size
             # The log is the server's output from the first byte: a pipe of ours would stay open
-            # for as long as the server lives, and block whoever reads our own output.
+            # for as long as the server lives, and block the readers of our own output.
             done = self._run(
                 "pg_ctl", "start", "-D", str(self.data_dir), "-o", options, "-w",
-                "-t", str(_RECOVERY_PATIENCE_SECONDS), output=log,
+                "-t", str(_RECOVERY_TIMEOUT), output=log,
             )  # fmt: skip
         if done.returncode == 0:
             return None

@@ -1,4 +1,4 @@
-"""The data folder, the files beside it, and how folders and private files are made."""
+"""The data folder, the files next to it, private files."""
 
 import fcntl
 import os
@@ -32,7 +32,7 @@ class Places:
         return self.beside("log")
 
     def beside(self, kind: str) -> Path:
-        """The file or folder of that kind beside the data folder."""
+        """The file or folder of that kind next to the data folder."""
         return self.data.with_name(f"{self.data.name}.{kind}")
 
     def password(self) -> str:
@@ -42,7 +42,7 @@ class Places:
         except FileNotFoundError as error:
             raise FolderNotUsable(
                 f"{self.password_file} is gone, and {self.data} cannot be opened without it. "
-                "Restore it, or set the password anew with Postgres in single-user mode."
+                "Restore it, or set a new password with Postgres in single-user mode."
             ) from error
 
     @contextmanager

@@ -8,9 +8,9 @@ from warehouse_schema.embedded.errors import PortTaken
 from warehouse_schema.embedded.server import HOST
 
 # Below the range that Linux and macOS lend to outgoing connections, so that a port we keep is
-# seldom somebody else's after a pause.
+# seldom taken by another program after a pause.
 _PORTS = range(20_000, 32_000)
-_PATIENCE_SECONDS = 2
+_TIMEOUT = 2
 _POLL_SECONDS = 0.05
 
 
@@ -43,8 +43,8 @@ def _is_free(port: int) -> bool:
 
 
 def _is_free_soon(port: int) -> bool:
-    """As `_is_free`, with patience: a killed server vanishes a little before its port is free."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    """As `_is_free`, with a timeout: the port of a killed server is free a moment after its end."""
+    deadline = time.monotonic() + _TIMEOUT
     while not _is_free(port):
         if time.monotonic() > deadline:
             return False

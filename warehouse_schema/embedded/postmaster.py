@@ -50,7 +50,7 @@ def live_postmaster(data: Path) -> Postmaster | None:
 
 
 def disown_pid_file(data: Path) -> None:
-    """Make a left-over pid file name nobody, so that a stranger with its pid is no obstacle.
+    """Make a stale pid file name no process, so that another process with that pid is no obstacle.
 
     The file stays, because its shared memory key is how Postgres itself notices children of
     the dead server that still write to this folder.

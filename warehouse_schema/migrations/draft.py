@@ -36,7 +36,7 @@ from warehouse_schema.engine import make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import alembic_config, upgrade
 
-ROOMS = (access, events, facts, intake, lock_tables, projections, relay)
+TABLE_MODULES = (access, events, facts, intake, lock_tables, projections, relay)
 """Imported for what they put into `metadata`."""
 
 

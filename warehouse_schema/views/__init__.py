@@ -3,7 +3,7 @@
 The files are the views. At each migration they are made in a schema of their own and compared with
 what is there; only if something differs, be it a column, a definition or a comment, do the new ones
 take the old ones' place, all of them in one transaction. So a migration that changes no view waits
-for nobody's query, and a view that was changed by hand is put right.
+for no query, and a view that was changed by hand is replaced.
 
 A file names its view bare, because it is made in two places; what it reads it names in full, but
 for other views.
@@ -54,13 +54,13 @@ _CATALOG = text("""
 
 
 class ViewInUse(RuntimeError):
-    """Something of somebody else's rests on a view that has to change; the message names it."""
+    """Another object depends on a view that has to change; the message names it."""
 
 
 def make_views(connection: Connection) -> bool:
     """Make the views as the files say, in the caller's transaction; whether any had to change.
 
-    Whoever commits has to grant them again. Raises `ViewInUse`, and SQLAlchemy's
+    Grants must be applied again before the commit. Raises `ViewInUse`, and SQLAlchemy's
     `OperationalError` when a lock was not granted in time because a query was reading the old ones.
     """
     _create(connection, _NEXT)
@@ -79,7 +79,7 @@ def make_views(connection: Connection) -> bool:
     else:
         _drop_all(connection, _NEXT)
     connection.exec_driver_sql(f"DROP SCHEMA {_NEXT}")
-    logger.info("views were made anew" if changed else "views are as they should be already")
+    logger.info("views replaced" if changed else "views unchanged")
     return changed
 
 
@@ -93,7 +93,7 @@ def _in(connection: Connection, schema: str) -> None:
 
 
 def _catalog(connection: Connection, schema: str) -> list[tuple[Any, ...]]:
-    """All there is to say of a schema's views, the same wherever they are."""
+    """Columns, definitions and comments of a schema's views, comparable between schemas."""
     # A view names another one of its own schema bare, and so does what Postgres prints of it.
     _in(connection, schema)
     return [tuple(row) for row in connection.execute(_CATALOG, {"schema": schema})]
