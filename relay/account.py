@@ -81,7 +81,7 @@ class AccountRelay(Generic[C]):
             job = job_of.get((slot.purpose, slot.key))
             step = self._sender.next_step(slot, finalized)
             if step is SlotStep.CHECK_NONCE and self._is_nonce_taken(conn, slot):
-                step = CloseSlot("overtaken", 0)
+                step = CloseSlot("nonce_taken", 0)
             if isinstance(step, CloseSlot):
                 self._close_slot(conn, slot, step, job, turn)
             elif step is SlotStep.REPLACE:
@@ -168,24 +168,24 @@ class AccountRelay(Generic[C]):
         turn: TurnReport,
     ) -> None:
         outcome = step.outcome
-        if outcome == "failed" and (
+        if outcome == "reverted" and (
             job is None or job.repeatable_by_others or self._sender.is_done(job)
         ):
             # The effect exists already, or is not wanted now. This must not slow the account down,
             # or strangers could cause that; it still counts for the job and the owner.
-            outcome = "late"
+            outcome = "already_done"
         with conn.begin():
             slots.close_slot(conn, self.account, slot, outcome, step.spent)
-            if outcome == "overtaken":
+            if outcome == "nonce_taken":
                 reason = (
                     f"somebody else signs with the key of {self.account.address}: number "
                     f"{slot.number} was used by a transaction that is not ours"
                 )
                 failures.halt_account(conn, self.account, reason)
                 logger.error("halted chain=%s: %s", self.account.chain, reason)
-        turn.done += outcome == "done"
-        turn.late += outcome == "late"
-        turn.failed += outcome in ("failed", "overtaken")
+        turn.done += outcome == "confirmed"
+        turn.late += outcome == "already_done"
+        turn.failed += outcome in ("reverted", "nonce_taken")
         logger.info(
             "closed chain=%s number=%d purpose=%s transfer=%s outcome=%s spent=%d",
             *(self.account.chain, slot.number, slot.purpose, slot.subject, outcome, step.spent),

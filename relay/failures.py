@@ -21,8 +21,8 @@ FAILING_PAUSE_SECONDS = 60
 """Between two slots of such an account; twice as long for each further job that failed."""
 MAX_FAILING_PAUSE_SECONDS = 300
 
-FAILED = (slots.c.outcome == "failed") | (
-    (slots.c.outcome == "late") & (slots.c.purpose != "refund")
+FAILED = (slots.c.outcome == "reverted") | (
+    (slots.c.outcome == "already_done") & (slots.c.purpose != "refund")
 )
 """A slot counts as a failure of its job. A late refund does not: its address may be paid again."""
 IS_RESET = (
@@ -80,11 +80,11 @@ def failed_run(conn: Connection, account: AccountId) -> FailedRun:
     columns = slots.c
     other = (
         select(func.max(columns.closed_at))
-        .where(*of_account(slots, account), columns.outcome != "failed")
+        .where(*of_account(slots, account), columns.outcome != "reverted")
         .scalar_subquery()
     )
     since = func.coalesce(other, func.to_timestamp(0))
-    failed = (*of_account(slots, account), columns.outcome == "failed", columns.closed_at > since)
+    failed = (*of_account(slots, account), columns.outcome == "reverted", columns.closed_at > since)
     query = select(
         func.count(columns.key.distinct()).label("jobs"),
         func.max(columns.closed_at).label("last"),

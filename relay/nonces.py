@@ -11,7 +11,9 @@ C = TypeVar("C")
 """Content of a transaction, in the types of its chain."""
 
 JobPurpose: TypeAlias = Literal["deliver", "sweep", "refund", "submit", "onboard"]
-SlotOutcome: TypeAlias = Literal["done", "failed", "late", "filled", "overtaken", "expired"]
+SlotOutcome: TypeAlias = Literal[
+    "confirmed", "reverted", "already_done", "replaced", "nonce_taken", "expired"
+]
 """Values of `relay.slots.outcome`."""
 
 FILL = "fill"
@@ -135,5 +137,5 @@ NextStep: TypeAlias = CloseSlot | SlotStep
 def final_outcome(attempt: Attempt, inclusion: Inclusion) -> CloseSlot:
     """Outcome of a slot whose attempt is in a finalized block."""
     if attempt.is_fill:
-        return CloseSlot("filled", inclusion.cost)
-    return CloseSlot("done" if inclusion.succeeded else "failed", inclusion.cost)
+        return CloseSlot("replaced", inclusion.cost)
+    return CloseSlot("confirmed" if inclusion.succeeded else "reverted", inclusion.cost)

@@ -98,7 +98,7 @@ def taken_keys(
         columns.chain == chain,
         columns.purpose == any_of({purpose for purpose, _ in jobs}),
         columns.key == any_of({key for _, key in jobs}),
-        columns.outcome.is_(None) | (columns.outcome == "done"),
+        columns.outcome.is_(None) | (columns.outcome == "confirmed"),
     )
     return {(row.purpose, row.key) for row in conn.execute(query)}
 
@@ -175,12 +175,12 @@ def reopen_slots(conn: Connection, account: AccountId, number: int) -> list[int]
     when another slot of its job is open, done or about to be reopened.
     """
     columns, other = slots.c, slots.alias().c
-    is_live = other.outcome.is_(None) | (other.outcome == "done")
+    is_live = other.outcome.is_(None) | (other.outcome == "confirmed")
     is_later = (
         (other.account == account.address)
         & (other.number > columns.number)
         & (other.number >= number)
-        & (other.outcome != "overtaken")
+        & (other.outcome != "nonce_taken")
     )
     has_another = (
         select(other.number)
@@ -206,7 +206,7 @@ def reopen_slots(conn: Connection, account: AccountId, number: int) -> list[int]
 
 
 def _closed_by_block(account: AccountId, number: int) -> tuple[ColumnElement[bool], ...]:
-    by_block = slots.c.outcome.in_(("done", "failed", "late", "filled"))
+    by_block = slots.c.outcome.in_(("confirmed", "reverted", "already_done", "replaced"))
     return (*of_account(slots, account), slots.c.number >= number, by_block)
 
 

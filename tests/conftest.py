@@ -164,7 +164,7 @@ def engine(database: URL) -> Iterator[Engine]:
 @pytest.fixture
 def indexer_engine(database: URL) -> Iterator[Engine]:
     """The database of `engine`, under the indexer's role."""
-    engine = make_engine(database, room="indexer")
+    engine = make_engine(database, role="indexer")
     yield engine
     engine.dispose()
 
@@ -172,7 +172,7 @@ def indexer_engine(database: URL) -> Iterator[Engine]:
 @pytest.fixture
 def relay_engine(database: URL) -> Iterator[Engine]:
     """The database of `engine`, under the relay's role."""
-    engine = make_engine(database, room="relay")
+    engine = make_engine(database, role="relay")
     yield engine
     engine.dispose()
 
@@ -180,7 +180,7 @@ def relay_engine(database: URL) -> Iterator[Engine]:
 @pytest.fixture
 def api_engine(database: URL) -> Iterator[Engine]:
     """The database of `engine`, under the api's role."""
-    engine = make_engine(database, room="api")
+    engine = make_engine(database, role="api")
     yield engine
     engine.dispose()
 

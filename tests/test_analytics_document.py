@@ -32,7 +32,7 @@ EXAMPLE = re.compile(
 @pytest.fixture(scope="module")
 def seeded(clone: Callable[[], URL]) -> Iterator[Engine]:
     """The warehouse of the document, as the indexer's."""
-    engine = make_engine(clone(), room="indexer")
+    engine = make_engine(clone(), role="indexer")
     fill(engine)
     yield engine
     engine.dispose()
@@ -40,7 +40,7 @@ def seeded(clone: Callable[[], URL]) -> Iterator[Engine]:
 
 @pytest.fixture
 def analyst(seeded: Engine) -> Iterator[Connection]:
-    engine = make_engine(seeded.url, room="analyst", pool_size=1)
+    engine = make_engine(seeded.url, role="analyst", pool_size=1)
     with engine.connect() as connection:
         connection.execute(text("SET search_path = analytics, projections, facts"))
         yield connection

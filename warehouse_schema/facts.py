@@ -4,8 +4,8 @@ A row's key is where it came from, `(chain, block_hash, position)`, so that read
 changes nothing and a reorganised block can be taken back whole. Nothing here is ever updated,
 except a chain's cursor, an alarm's end, the count of a day's changes and whether a block's proof is
 wanted. Answers of
-services about messages stand at the end: attestations stay; a status, the progress of a backfill and
-the last verdict on a quarantined ledger are replaced.
+services about messages stand at the end. Attestations stay; a status, the progress of a backfill
+and the last verdict on a quarantined ledger are replaced.
 """
 
 from sqlalchemy import (
@@ -263,7 +263,7 @@ message_polls = Table(
     PrimaryKeyConstraint("service", "chain", "subject"),
     CheckConstraint("service IN ('iris', 'lz_scan')", name="service"),
     schema=FACTS,
-    comment="When services are queried again about messages. A message without a row is due at once",
+    comment="When services are queried about messages again. One without a row is due at once",
 )
 
 expiries = Table(

@@ -1,8 +1,9 @@
 """Leases: rights that a session holds across transactions, and loses when it ends.
 
-A lease is a row that names the session, and an advisory lock that the session holds while it lives.
-The lock's second number is random for each lease and counts only if the session that the row names
-holds it. A role that may take advisory locks but not write the row can neither get nor block a lease.
+A lease is a row that names the session, and an advisory lock that the session holds while it
+lives. The lock's second number is random for each lease and counts only if the session that the row
+names holds it. A role that can take advisory locks but not write the row can neither get a lease
+nor block one.
 """
 
 import secrets

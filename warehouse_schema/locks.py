@@ -46,8 +46,8 @@ STAGE = 7_052
 and after `TRANSFER`."""
 
 TRANSFER_EVENTS = 7_048
-"""The right to number an owner's rows of `projections.transfer_events`. Name: the account. Numbers become visible
-in their order; taken after rows of stages."""
+"""The right to number an owner's rows of `projections.transfer_events`. Name: the account. Numbers
+become visible in their order; taken after rows of stages."""
 
 STREAM = 7_051
 """Under it `projections.stream_events` get their ids, in the order in which they are committed. One

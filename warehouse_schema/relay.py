@@ -1,8 +1,8 @@
 """`relay`: the transactions that the service itself sends, and what became of each.
 
-A slot reserves a nonce or sequence number of an account for one job. All attempts of a slot share its
-number, so at most one takes effect. A job has at most one slot that may still take effect or has.
-Constraints of the tables enforce both.
+A slot reserves a nonce or sequence number of an account for one job. All attempts of a slot share
+its number, so at most one takes effect. A job has at most one slot that may still take effect or
+has. Constraints of the tables enforce both.
 """
 
 from sqlalchemy import (
@@ -54,7 +54,8 @@ slots = Table(
     ),
     PrimaryKeyConstraint("chain", "account", "number"),
     CheckConstraint(
-        "outcome IN ('confirmed', 'reverted', 'already_done', 'replaced', 'nonce_taken', 'expired')", name="outcome"
+        "outcome IN ('confirmed', 'reverted', 'already_done', 'replaced', 'nonce_taken', 'expired')",
+        name="outcome",
     ),
     CheckConstraint(
         "(outcome IS NULL) = (spent IS NULL) AND (outcome IS NULL) = (closed_at IS NULL)",

@@ -20,7 +20,7 @@ from devnet.stellar.metering import Storage, Used, declared_fee
 from devnet.stellar.transactions import Invalid, Transaction, UnreadableTransaction
 
 SIGNED_BYTES = 500
-"""Room for what comes into the envelope after it was tried: signatures above all."""
+"""Space for what comes into the envelope after it was tried: signatures above all."""
 
 
 class AuthMode(StrEnum):

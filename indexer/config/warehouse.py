@@ -6,7 +6,7 @@ from sqlalchemy.engine import URL
 from indexer.config.settings import Settings
 from indexer.errors import ConfigurationError
 from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
-from warehouse_schema.engine import Room, make_engine, warehouse_url
+from warehouse_schema.engine import Role, make_engine, warehouse_url
 from warehouse_schema.location import NEEDS_DATABASE
 
 DAGSTER_DATABASE = "isthmus_dagster"
@@ -39,9 +39,9 @@ def database_url(settings: Settings) -> URL:
         ) from error
 
 
-def open_engine(settings: Settings, room: Room, *, pool_size: int = 5) -> Engine:
-    """An engine on the warehouse under the room's role."""
-    return make_engine(database_url(settings), room=room, pool_size=pool_size)
+def open_engine(settings: Settings, role: Role, *, pool_size: int = 5) -> Engine:
+    """An engine on the warehouse under the role's role."""
+    return make_engine(database_url(settings), role=role, pool_size=pool_size)
 
 
 def dagster_storage_url(settings: Settings) -> str:

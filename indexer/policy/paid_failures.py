@@ -28,10 +28,10 @@ _COUNT = text("""
                    WHERE s.transfer = o.subject AND o.purpose = 'deliver'
                ) AS is_owners,
                t.owner = own.owner AND o.purpose = 'submit'
-                   AND (o.outcome IS NULL OR o.outcome = 'failed') AS is_submitters,
+                   AND (o.outcome IS NULL OR o.outcome = 'reverted') AS is_submitters,
                q.dest_chain = asked.dest_chain AND q.dest_address = asked.dest_address
                    AND o.purpose = 'deliver'
-                   AND (o.outcome IS NULL OR o.outcome = 'failed') AS is_recipients,
+                   AND (o.outcome IS NULL OR o.outcome = 'reverted') AS is_recipients,
                o.outcome,
                extract(epoch FROM clock_timestamp() - o.closed_at) AS closed_ago
         FROM intake.transfers own
@@ -42,7 +42,7 @@ _COUNT = text("""
         WHERE own.id = :transfer
           AND (
               o.outcome IS NULL
-              OR o.outcome IN ('failed', 'late') AND o.spent > 0
+              OR o.outcome IN ('reverted', 'already_done') AND o.spent > 0
                  AND o.closed_at >= date_trunc('day', now(), 'UTC')
           )
           AND NOT EXISTS (

@@ -149,24 +149,24 @@ def is_under_way(conn: Connection, chain: ChainId, request: SponsorshipRequest) 
 _IS_DONE = text("""
     SELECT EXISTS (
         SELECT FROM relay.slots
-        WHERE chain = :chain AND purpose = 'onboard' AND key = :key AND outcome = 'done'
+        WHERE chain = :chain AND purpose = 'onboard' AND key = :key AND outcome = 'confirmed'
     )
 """)
 
-# Failures as the relay counts them, and today's sequence numbers that were filled for a fee. A
+# Failures as the relay counts them, and today's sequence numbers that were replaced for a fee. A
 # transaction without cost is no failure.
 _FAILED = text("""
     SELECT count(*)
     FROM relay.slots s
     WHERE s.chain = :chain AND s.purpose = 'onboard' AND s.key = :key AND s.spent > 0
       AND (
-          s.outcome IN ('failed', 'late')
+          s.outcome IN ('reverted', 'already_done')
           AND NOT EXISTS (
               SELECT FROM relay.failure_resets p
               WHERE p.chain = s.chain AND (p.subject IS NULL OR p.subject = s.subject)
                 AND p.given_at >= s.closed_at
           )
-          OR s.outcome = 'filled'
+          OR s.outcome = 'replaced'
           AND s.opened_at >= (SELECT date_trunc('day', clock_timestamp(), 'UTC'))
       )
 """)

@@ -209,14 +209,14 @@ def _add_closed_slots(conn: Connection, ids: Collection[str], found: dict[str, _
     for transfer, purpose, key, outcome, closed_at, sent, signed, submitted_at in rows:
         own = found[transfer]
         own.count += 1
-        if (purpose, outcome) == ("submit", "failed") and submitted_at is not None:
+        if (purpose, outcome) == ("submit", "reverted") and submitted_at is not None:
             own.failed.append(
                 FailedTransaction(UnixSeconds(closed_at), TxHash(key), UnixSeconds(submitted_at))
             )
         # A submission that a ledger took has moved the money, though no fact may show it here:
         # nobody signs another. Only an approval moves nothing; the burn is signed after it.
         moves_money = signed is None or called_function(signed) != "approve"
-        if (purpose, outcome) != ("submit", "done") or not moves_money:
+        if (purpose, outcome) != ("submit", "confirmed") or not moves_money:
             own.dead |= {*sent, key} if purpose == "submit" else set(sent)
 
 

@@ -43,7 +43,7 @@ def publish_changes(conn: Connection, changes: Sequence[TransferChange]) -> None
     owners = sorted({each.owner for each in changes})
     if not owners:
         return
-    lock_names(conn, locks.TOLD, owners)
+    lock_names(conn, locks.TRANSFER_EVENTS, owners)
     # One index lookup per owner, however many events there are.
     wanted = select(_each("owners").label("owner")).subquery()
     events = transfer_events.c

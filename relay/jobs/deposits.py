@@ -82,7 +82,7 @@ _SLOTS = text("""
     SELECT subject, purpose, key, outcome
     FROM relay.slots
     WHERE chain = :chain AND subject = ANY(:transfers) AND purpose IN ('sweep', 'refund')
-      AND (outcome IS NULL OR outcome = 'done')
+      AND (outcome IS NULL OR outcome = 'confirmed')
 """)
 
 
@@ -145,7 +145,7 @@ class EvmDeposits:
             slots[transfer] = _TransferSlots(
                 any(row.purpose == "sweep" and row.outcome is None for row in own),
                 {_token_of(row.key): row.key for row in refunds if row.outcome is None},
-                tuple(_token_of(row.key) for row in refunds if row.outcome == "done"),
+                tuple(_token_of(row.key) for row in refunds if row.outcome == "confirmed"),
             )
         return slots
 

@@ -129,12 +129,14 @@ class SponsorSender(SequenceSender):
         and it must not slow the sponsor down.
         """
         step = super().next_step(slot, finalized)
-        if isinstance(step, CloseSlot) and step.outcome == "done":
+        if isinstance(step, CloseSlot) and step.outcome == "confirmed":
             first = parse_tx(self.chain.passphrase, slot.attempts[0].raw)
             terms = parse_onboarding(self.chain.passphrase, first)
-            return CloseSlot("done", step.spent + reserves(creates_account=terms.creates_account))
-        if isinstance(step, CloseSlot) and step.outcome == "failed":
-            return CloseSlot("late", step.spent)
+            return CloseSlot(
+                "confirmed", step.spent + reserves(creates_account=terms.creates_account)
+            )
+        if isinstance(step, CloseSlot) and step.outcome == "reverted":
+            return CloseSlot("already_done", step.spent)
         is_included = any(each.tx in self.state.inclusions for each in slot.attempts)
         newest = slot.newest
         is_held = not newest.is_fill and newest.signed_ago > HOLD_SECONDS and not is_included

@@ -73,7 +73,7 @@ def open_orders(conn: Connection, chain: ChainId) -> list[RefundOrder]:
             slots.c.chain == chain,
             slots.c.purpose == "refund",
             slots.c.key == key,
-            slots.c.outcome == "done",
+            slots.c.outcome == "confirmed",
         )
         .exists()
     )

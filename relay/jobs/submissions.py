@@ -82,7 +82,7 @@ def next_step(
             found = applied[tx]
             if final is None or found.ledger > final:
                 return SlotStep.WAIT
-            outcome: SlotOutcome = "done" if found.succeeded else "failed"
+            outcome: SlotOutcome = "confirmed" if found.succeeded else "reverted"
             return CloseSlot(outcome, found.charged if tx in bumps else 0)
     if submission.last < window.latest:
         return CloseSlot("expired", 0)
@@ -248,8 +248,8 @@ class Submitter:
         slot = each.slot
         with conn.begin():
             slots.close_slot(conn, each.account, slot, step.outcome, step.spent)
-        turn.done += step.outcome == "done"
-        turn.failed += step.outcome != "done"
+        turn.done += step.outcome == "confirmed"
+        turn.failed += step.outcome != "confirmed"
         logger.info(
             "closed chain=%s purpose=submit transfer=%s tx=%s outcome=%s spent=%d",
             *(self._chain.id, slot.subject, slot.key, step.outcome, step.spent),

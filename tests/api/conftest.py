@@ -41,7 +41,7 @@ def owner(api_database: URL) -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def reader(api_database: URL) -> Iterator[Engine]:
     """Its engine under the api's role."""
-    engine = make_engine(api_database, room="api")
+    engine = make_engine(api_database, role="api")
     yield engine
     engine.dispose()
 

@@ -23,7 +23,7 @@ def make_changes(api_database: URL) -> Iterator[Callable[..., tuple[Notification
     engines, started = [], []
 
     def make(database: URL = api_database) -> tuple[NotificationListener, Heard]:
-        engines.append(make_engine(database, room="api", pool_size=1))
+        engines.append(make_engine(database, role="api", pool_size=1))
         changes, heard = NotificationListener(engines[-1]), Heard()
         changes.subscribe(heard.tell)
         changes.start()

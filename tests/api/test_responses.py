@@ -28,7 +28,7 @@ def test_digest_and_gzip_are_deterministic():
 
 
 def kept_of(*sizes: int) -> BodyCache[int]:
-    """Room for three bodies of 1000 bytes, filled with bodies of these sizes under 0, 1, 2 …"""
+    """Space for three bodies of 1000 bytes, filled with bodies of these sizes under 0, 1, 2 …"""
     kept: BodyCache[int] = BodyCache(3 * StoredBody(b"x" * 1000).size)
     for key, size in enumerate(sizes):
         kept.put(key, StoredBody(b"x" * size))

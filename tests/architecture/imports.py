@@ -219,9 +219,9 @@ class Use:
 
 
 def modules() -> Iterator[tuple[str, Path]]:
-    """Every module of the rooms, by its dotted name."""
-    for room in PACKAGES:
-        for path in sorted((ROOT / room).rglob("*.py")):
+    """Every module of the roles, by its dotted name."""
+    for role in PACKAGES:
+        for path in sorted((ROOT / role).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             yield ".".join(part for part in parts if part != "__init__"), path
 
@@ -274,14 +274,14 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _reasons(module: str, name: str) -> Iterator[str]:
-    room = module.partition(".")[0]
+    role = module.partition(".")[0]
     alone = next((part for part in ALONE if _is_within(module, [part])), None)
     if alone is not None:
         if not _is_within(name, [alone, *sys.stdlib_module_names, *ALONE[alone]]):
             yield f"{alone} imports nothing of the project but itself"
         return
-    if not _is_within(name, [room, *sys.stdlib_module_names, *PACKAGES[room], *_extra(module)]):
-        yield f"{room} may not import it"
+    if not _is_within(name, [role, *sys.stdlib_module_names, *PACKAGES[role], *_extra(module)]):
+        yield f"{role} may not import it"
     part = _part(module)
     if part is not None and _is_within(name, ["indexer"]) and not _is_downhill(part, name):
         yield f"it lies uphill of {part}"

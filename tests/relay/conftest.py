@@ -243,7 +243,7 @@ def open_stand(
     """A reset chain and an empty warehouse."""
     devnet, url = node
     snapshot = devnet.rpc("evm_snapshot")
-    relay_engine = make_engine(database, room="relay")
+    relay_engine = make_engine(database, role="relay")
     with ExitStack() as stack:
         stand = kind(devnet, url, engine, relay_engine, stack)
         stand.ingest()
@@ -277,7 +277,7 @@ def served() -> Iterator[tuple[Chain, str]]:
 @pytest.fixture
 def ledger_stand(served: tuple[Chain, str], database: URL, engine: Engine) -> Iterator[LedgerStand]:
     chain, url = served
-    relay_engine = make_engine(database, room="relay")
+    relay_engine = make_engine(database, role="relay")
     stand = LedgerStand(chain, url, engine, relay_engine)
     yield stand
     for nodes in stand.opened:

@@ -56,7 +56,7 @@ def test_funded_deposit_is_swept_by_a_burn(stand: DepositStand):
     assert stand.stage(paid) == "CONFIRMING"
     stand.settle(relay)
     assert (stand.stage(paid), stand.held(paid)) == ("ATTESTING", 0)
-    assert stand.outcomes(paid) == [("sweep", "done")]
+    assert stand.outcomes(paid) == [("sweep", "confirmed")]
 
 
 def take_back(stand: DepositStand, blocks: int) -> None:
@@ -74,13 +74,13 @@ def test_sweep_in_reorg_beyond_finality_is_sent_again_once(stand: DepositStand):
     stand.pay(paid)
     height = stand.devnet.block_number()
     stand.settle(relay)
-    assert (stand.outcomes(paid), stand.held(paid)) == ([("sweep", "done")], 0)
+    assert (stand.outcomes(paid), stand.held(paid)) == ([("sweep", "confirmed")], 0)
     first = signed_for(stand, paid)
     take_back(stand, stand.devnet.block_number() - height)
     assert stand.held(paid) == AMOUNT
     stand.settle(stand.relay())
     assert (stand.stage(paid), stand.held(paid)) == ("ATTESTING", 0)
-    assert stand.outcomes(paid) == [("sweep", "done")]
+    assert stand.outcomes(paid) == [("sweep", "confirmed")]
     assert signed_for(stand, paid) == first, "nothing else was signed"
     assert len(burns(stand)) == 1
 
@@ -115,7 +115,7 @@ def test_node_that_forgets_nonces_reopens_no_slot(stand: DepositStand):
     stand.pay(paid)
     stand.settle(relay)
     stand.turns(stand.relay(nodes=Forgetful))
-    assert stand.outcomes(paid) == [("sweep", "done")]
+    assert stand.outcomes(paid) == [("sweep", "confirmed")]
 
 
 def test_usdt0_deposit_is_swept_and_relay_pays_its_message(stand: DepositStand):
@@ -157,7 +157,7 @@ def test_several_payments_are_swept_as_one_deposit(stand: DepositStand):
     assert stand.turns(relay) == TurnReport(), "less is not yet the deposit"
     stand.pay(paid, 1)
     stand.settle(relay)
-    assert (stand.held(paid), stand.outcomes(paid)) == (0, [("sweep", "done")])
+    assert (stand.held(paid), stand.outcomes(paid)) == (0, [("sweep", "confirmed")])
 
 
 def test_excess_is_refunded_once_the_burn_is_final(stand: DepositStand):
@@ -167,7 +167,7 @@ def test_excess_is_refunded_once_the_burn_is_final(stand: DepositStand):
     stand.ingest(final=0)
     assert stand.turns(relay) == TurnReport(), "the chain might take the burn back"
     stand.settle(relay)
-    assert stand.outcomes(paid) == [("sweep", "done"), ("refund", "done")]
+    assert stand.outcomes(paid) == [("sweep", "confirmed"), ("refund", "confirmed")]
     assert burns(stand) == [(paid.address, AMOUNT, AMOUNT - ARRIVES)]
     assert (stand.held(paid), stand.returned(stand.usdc)) == (0, AMOUNT + EXCESS)
     assert stand.stage(paid) == "ATTESTING"
@@ -220,7 +220,7 @@ def test_deposit_that_must_not_move_on_is_refunded(stand: DepositStand, money: M
     stand.settle(relay)
     assert (stand.stage(paid), stand.held(paid)) == ("REFUNDED", 0)
     assert stand.returned(stand.usdc) == amount
-    assert stand.outcomes(paid) == [("refund", "done")]
+    assert stand.outcomes(paid) == [("refund", "confirmed")]
     assert burns(stand) == []
 
 
@@ -233,7 +233,7 @@ def test_wrong_token_is_refunded_while_deposit_is_awaited(stand: DepositStand):
     stand.pay(paid)
     stand.settle(relay)
     assert stand.stage(paid) == "ATTESTING"
-    assert stand.outcomes(paid) == [("refund", "done"), ("sweep", "done")]
+    assert stand.outcomes(paid) == [("refund", "confirmed"), ("sweep", "confirmed")]
 
 
 def test_payment_after_refund_is_refunded(stand: DepositStand):
@@ -244,7 +244,7 @@ def test_payment_after_refund_is_refunded(stand: DepositStand):
     stand.settle(relay)
     stand.settle(relay)
     assert (stand.held(paid), stand.returned(stand.usdc)) == (0, AMOUNT + EXCESS)
-    assert stand.outcomes(paid) == [("refund", "done"), ("refund", "done")]
+    assert stand.outcomes(paid) == [("refund", "confirmed"), ("refund", "confirmed")]
 
 
 def test_amount_below_minimum_refund_stays(stand: DepositStand):
@@ -267,7 +267,7 @@ def test_operator_order_refunds_amount_below_minimum(stand: DepositStand):
     stand.order(paid)
     stand.settle(relay)
     assert (stand.held(paid), stand.returned(stand.usdc)) == (0, LEAST - 1)
-    assert stand.outcomes(paid) == [("refund", "done")]
+    assert stand.outcomes(paid) == [("refund", "confirmed")]
     assert stand.stage(paid) == "REFUNDED"
     stand.pay(paid, 1)
     assert stand.turns(relay) == TurnReport(), "an order is carried out once"
@@ -280,7 +280,7 @@ def test_operator_order_refunds_native_coin(stand: DepositStand):
     stand.order(paid, NATIVE)
     stand.settle(relay)
     assert int(stand.devnet.rpc("eth_getBalance", paid.address, "latest"), 16) == 0
-    assert {*stand.outcomes(paid)} == {("sweep", "done"), ("refund", "done")}
+    assert {*stand.outcomes(paid)} == {("sweep", "confirmed"), ("refund", "confirmed")}
     assert stand.stage(paid) == "ATTESTING"
 
 
@@ -357,7 +357,7 @@ def test_strangers_refund_of_released_deposit_is_late(stand: DepositStand):
     assert stand.turns(relay).late == 1
     stand.age_slots()
     assert stand.turns(stand.relay()) == TurnReport(opened=1, sent=1)
-    assert stand.outcomes(paid) == [("refund", "late"), ("refund", None)]
+    assert stand.outcomes(paid) == [("refund", "already_done"), ("refund", None)]
 
 
 def test_terms_of_another_address_are_not_signed(stand: DepositStand, caplog):
@@ -430,7 +430,7 @@ def test_deposit_removed_by_reorg_is_not_swept_again(stand: DepositStand):
     assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.ingest()
     stand.settle(relay)
-    assert stand.outcomes(paid) == [("sweep", "filled")]
+    assert stand.outcomes(paid) == [("sweep", "replaced")]
     assert stand.stage(paid) == "SUBMITTED", "the payment may come again"
 
 
@@ -470,7 +470,7 @@ def test_kill_at_any_point_moves_money_once_for_one_fee(
         assert stand.returned(stand.usdc) - returned == back, where
         assert [each[0] for each in burns(stand)].count(paid.address) == (0 if back else 1), where
         assert stand.nonce() - before == stand.attempts(paid) == 1, where
-        assert stand.outcomes(paid) == [("refund" if back else "sweep", "done")], where
+        assert stand.outcomes(paid) == [("refund" if back else "sweep", "confirmed")], where
 
 
 def test_daily_budget_is_not_exceeded(stand: DepositStand):

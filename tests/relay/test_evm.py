@@ -40,7 +40,7 @@ def test_attested_message_is_delivered_and_closed_at_finality(stand: Stand):
     assert stand.turns(relay) == TurnReport()
     stand.ingest()
     assert stand.turns(relay).done == 1
-    assert stand.slots_of(message) == [(0, "done")]
+    assert stand.slots_of(message) == [(0, "confirmed")]
     # The warehouse has not ingested the delivery.
     assert stand.turns(relay) == TurnReport()
     assert stand.nonce() == 1
@@ -74,7 +74,7 @@ def test_delivery_that_lost_the_race_is_late_and_not_retried(stand: Stand):
     assert stand.turns(relay).sent == 1
     stand.ingest()
     assert stand.turns(relay) == TurnReport(late=1)
-    assert stand.slots_of(message) == [(0, "late")]
+    assert stand.slots_of(message) == [(0, "already_done")]
     assert stand.turns(relay) == TurnReport()
     assert (stand.received(message), stand.nonce()) == (AMOUNT, 1)
 
@@ -127,7 +127,7 @@ def test_open_slots_are_limited(stand: Stand):
     settle(stand, relay)
     assert [stand.received(each) for each in messages] == [AMOUNT] * len(messages)
     assert [stand.slots_of(each) for each in messages] == [
-        [(number, "done")] for number in range(len(messages))
+        [(number, "confirmed")] for number in range(len(messages))
     ]
 
 
@@ -197,7 +197,7 @@ def test_stuck_transaction_is_replaced_with_same_nonce(stand: Stand):
     assert stand.devnet.rpc("eth_getTransactionReceipt", second)["status"] == "0x1"
     stand.ingest()
     stand.turns(relay)
-    assert stand.slots_of(message) == [(0, "done")]
+    assert stand.slots_of(message) == [(0, "confirmed")]
 
 
 @pytest.mark.parametrize(("more", "replaced"), [(150, 1), (100, 0)])
@@ -223,7 +223,7 @@ def test_fill_uses_up_number_of_finished_job(stand: Stand):
     assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.ingest()
     stand.turns(relay)
-    assert stand.slots_of(message) == [(0, "filled")]
+    assert stand.slots_of(message) == [(0, "replaced")]
     assert (stand.received(message), stand.nonce()) == (AMOUNT, 1)
     assert stand.health().well
 
@@ -264,7 +264,7 @@ def test_nonce_taken_by_another_signer_halts_account(stand: Stand):
     assert stand.turns(relay) == TurnReport(), "not before it is final"
     stand.ingest()
     assert stand.turns(relay).failed == 1
-    assert stand.slots_of(message) == [(0, "overtaken")]
+    assert stand.slots_of(message) == [(0, "nonce_taken")]
     assert "somebody else signs" in stand.health().reason
     assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
@@ -349,10 +349,10 @@ def test_database_rejects_second_slot_for_a_job(stand: Stand, engine: Engine):
     stand.turns(relay)
     with stand.relay_engine.begin() as conn:
         [slot] = open_slots(conn, relay.account)
-    for outcome in (None, "done"):
+    for outcome in (None, "confirmed"):
         with stand.relay_engine.begin() as conn:
             if outcome:
-                close_slot(conn, relay.account, slot, "done", 1)
+                close_slot(conn, relay.account, slot, "confirmed", 1)
         with (
             pytest.raises(Exception, match="uq_slots_once"),
             stand.relay_engine.begin() as conn,

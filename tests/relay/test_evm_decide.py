@@ -72,7 +72,7 @@ def _nothing():
 
 @pytest.mark.parametrize(
     ("inclusion", "is_fill", "outcome"),
-    [(DONE, False, "done"), (REVERTED, False, "failed"), (DONE, True, "filled")],
+    [(DONE, False, "confirmed"), (REVERTED, False, "reverted"), (DONE, True, "replaced")],
 )
 def test_only_finalized_transaction_closes_slot(inclusion, is_fill, outcome):
     attempt = replace(OLD, is_fill=is_fill)

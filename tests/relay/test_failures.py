@@ -128,7 +128,7 @@ def test_reset_failures_retries_given_up_job(stand: Stand):
     for _ in range(2):
         stand.turns(stand.relay())
         stand.ingest()
-    assert stand.slots_of(message)[-1] == (MAX_FAILURES, "done")
+    assert stand.slots_of(message)[-1] == (MAX_FAILURES, "confirmed")
     assert stand.received(message) == AMOUNT
 
 
@@ -137,7 +137,7 @@ def test_reset_job_fails_max_failures_times_again(stand: Stand):
     with stand.relay_engine.begin() as conn:
         assert reset_failures(conn, stand.chain.id, None) == 1
     fail_each_time(stand)
-    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * 2 * MAX_FAILURES
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["reverted"] * 2 * MAX_FAILURES
     assert stand.turns(stand.relay()).opened == 0
 
 
@@ -148,7 +148,9 @@ def test_reset_signs_nothing_for_open_slot(stand: Stand):
         with stand.relay_engine.begin() as conn:
             reset_failures(conn, stand.chain.id, None)
         stand.turns(relay)
-    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MAX_FAILURES + [None]
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["reverted"] * MAX_FAILURES + [
+        None
+    ]
     assert len(stand.signed_for(message)) == MAX_FAILURES + 1
 
 
@@ -156,7 +158,7 @@ def given_up(stand: Stand) -> Message:
     """A job that failed too often."""
     message = stand.add_message()
     fail_each_time(stand)
-    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MAX_FAILURES
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["reverted"] * MAX_FAILURES
     return message
 
 

@@ -101,7 +101,7 @@ def test_first_number_needs_two_operators(stand: Stand, nodes):
         stand.turns(relay_of(stand, *nodes))
     assert stand.slots_of(message) == []
     settle(stand, relay_of(stand, *nodes))
-    assert stand.slots_of(message) == [(0, "done")]
+    assert stand.slots_of(message) == [(0, "confirmed")]
 
 
 @pytest.mark.parametrize("count", [0, 1000])
@@ -115,7 +115,7 @@ def test_one_operator_cannot_move_the_next_number(stand: Stand, nodes, operators
         assert stand.turns(relay).opened == 1
     assert [number for number, _ in stand.slots_of(message)] == [1]
     settle(stand, relay_of(stand, *nodes))
-    assert (stand.slots_of(message), stand.received(message)) == ([(1, "done")], AMOUNT)
+    assert (stand.slots_of(message), stand.received(message)) == ([(1, "confirmed")], AMOUNT)
 
 
 def test_numbers_used_by_two_operators_are_skipped(stand: Stand, nodes):
@@ -126,7 +126,7 @@ def test_numbers_used_by_two_operators_are_skipped(stand: Stand, nodes):
         stand.devnet.send(RELAYER, RELAYER.address, b"")
     message = stand.add_message()
     settle(stand, relay)
-    assert stand.slots_of(message) == [(3, "done")]
+    assert stand.slots_of(message) == [(3, "confirmed")]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_one_lying_node_neither_blocks_nor_closes_a_slot(stand: Stand, nodes, li
         assert not is_stopped(stand, relay)
         assert stand.received(message) == AMOUNT, "one of two nodes brought it to the chain"
     settle(stand, relay)
-    assert stand.slots_of(message) == [(0, "done")]
+    assert stand.slots_of(message) == [(0, "confirmed")]
     assert not is_stopped(stand, relay)
 
 
@@ -182,5 +182,5 @@ def test_taken_nonce_needs_two_operators(stand: Stand, nodes):
         assert stand.slots_of(message) == [(0, None)]
     relay = relay_of(stand, *nodes)
     stand.turns(relay)
-    assert stand.slots_of(message) == [(0, "overtaken")]
+    assert stand.slots_of(message) == [(0, "nonce_taken")]
     assert is_stopped(stand, relay)

@@ -163,7 +163,7 @@ def test_message_is_executed_once_recipient_can_be_paid(stand: LedgerStand):
     assert stand.turns(by) == TurnReport(opened=1, sent=1)
     stand.close()
     assert stand.turns(by) == TurnReport(done=1)
-    assert (found.held, found.outcomes()) == (SHARED * 10, ["done"])
+    assert (found.held, found.outcomes()) == (SHARED * 10, ["confirmed"])
 
 
 def test_executors_delivery_costs_nothing(stand: LedgerStand):

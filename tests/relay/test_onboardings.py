@@ -362,7 +362,7 @@ def test_transaction_no_ledger_takes_frees_its_number(stand: LedgerStand):
     stand.age_attempts(int(HOLD_SECONDS) + 1)
     assert stand.turns(by) == TurnReport(replaced=1, sent=1)
     finish(stand, by)
-    assert waiting.outcomes() == ["filled"]
+    assert waiting.outcomes() == ["replaced"]
     assert spent_today(stand, by.account) <= 10 * FEE_BID
     honest = deposit(stand)
     honest.sign(by)
@@ -390,7 +390,7 @@ def test_failed_onboardings_do_not_halt_sponsor(stand: LedgerStand):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "says"), [("late", "failed 3 times"), ("filled", "failed_too_often")]
+    ("outcome", "says"), [("already_done", "failed 3 times"), ("replaced", "failed_too_often")]
 )
 def test_failures_of_one_owner_are_limited(stand: LedgerStand, outcome: str, says: str):
     by, waiting = relay(stand), deposit(stand)
@@ -409,7 +409,7 @@ def test_free_onboardings_do_not_count_as_failures(stand: LedgerStand):
     by, waiting = relay(stand), deposit(stand)
     place = {"chain": STELLAR.id, "account": "another sponsor", "purpose": "onboard"}
     what = {"key": f"{waiting.owner.public_key} {ASSET}", "subject": waiting.transfer}
-    over = {"outcome": "filled", "spent": 0, "closed_at": func.now()}
+    over = {"outcome": "replaced", "spent": 0, "closed_at": func.now()}
     with stand.engine.begin() as conn:
         for number in (1, 2, 3):
             conn.execute(insert(slots).values(place | what | over | {"number": number}))
@@ -441,4 +441,4 @@ def test_kill_at_any_point_opens_one_trustline_for_one_fee(stand: LedgerStand):
         stand.close()
         live(waiting, name, Bomb())
         assert waiting.line is not None, f"killed {point}, point {at}"
-        assert waiting.outcomes() == ["done"], f"point {at}"
+        assert waiting.outcomes() == ["confirmed"], f"point {at}"

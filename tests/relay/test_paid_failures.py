@@ -48,7 +48,7 @@ def test_sabotaged_delivery_is_paid_three_times_at_most(
         with stand.engine.begin() as conn:
             set_obstacle(conn, id_of(message), None)
             conn.execute(update(slots).values(closed_at=slots.c.closed_at - timedelta(minutes=5)))
-    assert stand.slots_of(message) == ["late"] * MAX_FAILURES
+    assert stand.slots_of(message) == ["already_done"] * MAX_FAILURES
 
 
 def test_owner_waits_after_failure_and_other_owners_do_not(stand: Stand):
@@ -63,7 +63,7 @@ def test_owner_waits_after_failure_and_other_owners_do_not(stand: Stand):
     assert stand.received(again) > 0
 
 
-@pytest.mark.parametrize(("outcome", "waits"), [("failed", True), ("late", False)])
+@pytest.mark.parametrize(("outcome", "waits"), [("reverted", True), ("already_done", False)])
 def test_recipient_of_failed_delivery_waits_for_every_owner(
     stand: Stand, outcome: str, waits: bool
 ):
@@ -79,7 +79,7 @@ def test_recipient_of_failed_delivery_waits_for_every_owner(
 def test_failed_submissions_do_not_delay_other_owners(stand: Stand):
     message, attack = stand.add_message(), owned_by(stand, OTHER, stand.add_message())
     paid_to(stand, message.recipient, attack)
-    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    failed = {"outcome": "reverted", "spent": 100, "closed_at": func.now()}
     with stand.engine.begin() as conn:
         for number in range(MAX_PAID_FAILURES):
             tx = f"{number:064x}"
@@ -110,7 +110,7 @@ def test_day_bounds_paid_failures_of_an_owner(stand: Stand):
 
 def test_late_extras_do_not_delay_agreed_deliveries(stand: Stand):
     agreed = stand.add_message()
-    late = {"outcome": "late", "spent": 100, "closed_at": func.now()}
+    late = {"outcome": "already_done", "spent": 100, "closed_at": func.now()}
     for number in range(MAX_PAID_FAILURES):
         extra, tx = stand.add_message(is_extra=True), f"{number:064x}"
         with stand.engine.begin() as conn:
@@ -123,7 +123,7 @@ def test_late_extras_do_not_delay_agreed_deliveries(stand: Stand):
 
 def test_late_deliveries_do_not_delay_submissions(stand: Stand):
     message = stand.add_message()
-    late = {"outcome": "late", "spent": 100, "closed_at": func.now()}
+    late = {"outcome": "already_done", "spent": 100, "closed_at": func.now()}
     with stand.engine.begin() as conn:
         for number in range(MAX_PAID_FAILURES):
             tx = f"{number:064x}"

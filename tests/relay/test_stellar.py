@@ -39,7 +39,7 @@ def test_message_is_minted_forwarded_and_closed(stand: Stand):
     stand.close()
     assert stand.received(message) == AMOUNT * 10
     assert stand.turns(relay) == TurnReport(done=1)
-    assert stand.slots_of(message) == ["done"]
+    assert stand.slots_of(message) == ["confirmed"]
     assert stand.turns(relay) == TurnReport()
 
 
@@ -84,7 +84,7 @@ def test_expired_attempt_is_replaced_with_same_number(stand: Stand):
     stand.close()
     assert stand.turns(relay) == TurnReport(done=1)
     assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
-    assert (stand.signed_for(message), stand.slots_of(message)) == (2, ["done"])
+    assert (stand.signed_for(message), stand.slots_of(message)) == (2, ["confirmed"])
 
 
 def test_fill_uses_up_number_of_finished_job(stand: Stand):
@@ -98,7 +98,7 @@ def test_fill_uses_up_number_of_finished_job(stand: Stand):
     assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.close()
     stand.turns(relay)
-    assert stand.slots_of(message) == ["filled"]
+    assert stand.slots_of(message) == ["replaced"]
     assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
 
 
@@ -111,7 +111,7 @@ def test_nonce_taken_by_another_signer_halts_account(stand: Stand):
     assert stand.turns(relay) == TurnReport(), "not while it may still be included"
     stand.close(VALID_SECONDS)
     assert stand.turns(relay).failed == 1
-    assert stand.slots_of(message) == ["overtaken"]
+    assert stand.slots_of(message) == ["nonce_taken"]
     assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
         assert "somebody else signs" in str(current_halt(conn, relay.account))
@@ -162,4 +162,4 @@ def test_kill_at_any_point_delivers_once_for_one_fee(stand: Stand):
         where = f"killed {name}, point {at}"
         assert stand.received(message) == AMOUNT * 10, where
         assert stand.sequence() - before == 1, where
-        assert (stand.signed_for(message), stand.slots_of(message)) == (1, ["done"]), where
+        assert (stand.signed_for(message), stand.slots_of(message)) == (1, ["confirmed"]), where

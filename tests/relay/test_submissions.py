@@ -130,7 +130,7 @@ def test_submission_is_sent_unchanged_in_fee_bump(stand: LedgerStand):
     stand.close()
     assert spent(stand, signed) == UNIT
     assert turns(stand, sender) == TurnReport(done=1)
-    assert outcomes(stand, signed) == ["done"]
+    assert outcomes(stand, signed) == ["confirmed"]
     assert turns(stand, sender) == TurnReport()
     with stand.engine.connect() as conn:
         [loaded] = load_transfers(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
@@ -238,7 +238,7 @@ def test_failed_transaction_is_in_timeline_and_reason(stand: LedgerStand):
 
 def test_owner_with_too_many_failures_waits_for_next_day(stand: LedgerStand):
     signed, sender = accepted(stand), submitter(stand)
-    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    failed = {"outcome": "reverted", "spent": 100, "closed_at": func.now()}
     with stand.engine.begin() as conn:
         for number in range(MAX_PAID_FAILURES):
             tx = f"{number:064x}"
@@ -392,7 +392,7 @@ def test_closed_submissions_are_skipped_and_open_ones_never(stand: LedgerStand):
     assert turns(stand, sender).done == 1
     with stand.relay_engine.connect() as conn:
         assert oldest_waiting(conn, STELLAR.id, since) > since + LONG - timedelta(hours=2)
-    assert outcomes(stand, done) == outcomes(stand, waits) == ["done"]
+    assert outcomes(stand, done) == outcomes(stand, waits) == ["confirmed"]
 
 
 def test_submission_after_closed_ones_is_sent_by_same_process(stand: LedgerStand):
@@ -402,7 +402,7 @@ def test_submission_after_closed_ones_is_sent_by_same_process(stand: LedgerStand
         turns(stand, sender)
         stand.close()
         assert turns(stand, sender).done == 1
-        assert outcomes(stand, signed) == ["done"]
+        assert outcomes(stand, signed) == ["confirmed"]
 
 
 class Choosy(StellarAccountNodes):
@@ -446,7 +446,7 @@ def test_failed_simulation_of_one_submission_delays_no_other(stand: LedgerStand)
     with pytest.raises(NodeUnavailable, match="no such entry"):
         turns(stand, submitter(stand, Unreadable))
     stand.close()
-    assert outcomes(stand, over) == ["done"]
+    assert outcomes(stand, over) == ["confirmed"]
     assert (spent(stand, untried), spent(stand, second)) == (0, UNIT)
 
 
@@ -469,4 +469,6 @@ def test_kill_at_any_point_submits_once(stand: LedgerStand):
             live(Bomb(at))
         stand.age_attempts(15)
         live(Bomb())
-        assert (spent(stand, signed), outcomes(stand, signed)) == (UNIT, ["done"]), f"{at}: {name}"
+        assert (spent(stand, signed), outcomes(stand, signed)) == (UNIT, ["confirmed"]), (
+            f"{at}: {name}"
+        )

@@ -44,7 +44,7 @@ def warehouses(clone: Callable[[], URL]) -> Iterator[dict[str, Engine]]:
 @pytest.fixture(scope="module")
 def findings(warehouses: dict[str, Engine], clone: Callable[[], URL]) -> Findings:
     def open_warehouse(network: str) -> Engine:
-        return warehouses.setdefault(network, make_engine(clone(), room="indexer"))
+        return warehouses.setdefault(network, make_engine(clone(), role="indexer"))
 
     return replay(open_warehouse)
 

@@ -3,12 +3,12 @@
 import pytest
 from sqlalchemy import URL, Engine, text
 
-from warehouse_schema.engine import ROLES, Room, make_engine, warehouse_url
+from warehouse_schema.engine import ROLES, Role, make_engine, warehouse_url
 
 
 @pytest.fixture(scope="module")
 def server_url(server_engine: Engine, migrated: str) -> URL:
-    """The test server over TCP, with the rooms' roles: keepalives mean nothing on a socket file."""
+    """The test server over TCP, with the roles' roles: keepalives mean nothing on a socket file."""
     return server_engine.url
 
 
@@ -17,16 +17,16 @@ def setting(engine: Engine, name: str) -> str:
         return str(connection.execute(text(f"SHOW {name}")).scalar_one())
 
 
-@pytest.mark.parametrize("room", [*ROLES, None])
-def test_who_asks_for_others_has_a_limit_to_a_statement(server_url: URL, room: Room | None) -> None:
-    engine = make_engine(server_url, room=room, pool_size=1)
-    limit = {"api": "5s", "analyst": "5min"}.get(str(room), "0")
+@pytest.mark.parametrize("role", [*ROLES, None])
+def test_who_asks_for_others_has_a_limit_to_a_statement(server_url: URL, role: Role | None) -> None:
+    engine = make_engine(server_url, role=role, pool_size=1)
+    limit = {"api": "5s", "analyst": "5min"}.get(str(role), "0")
     assert setting(engine, "statement_timeout") == limit
     engine.dispose()
 
 
 def test_both_ends_notice_within_a_minute_that_the_other_has_vanished(server_url: URL) -> None:
-    engine = make_engine(server_url, room="indexer", pool_size=1)
+    engine = make_engine(server_url, role="indexer", pool_size=1)
     with engine.connect() as connection:
         here = connection.connection.driver_connection.info.get_parameters()
         names = ("idle", "interval", "count")

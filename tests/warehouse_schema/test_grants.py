@@ -1,4 +1,4 @@
-"""Each schema has one writer, and the rooms' roles can do what the table below says and no more."""
+"""Each schema has one writer, and the roles' roles can do what the table below says and no more."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,15 +9,15 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from warehouse_schema import access, events, facts, intake, lock_tables, projections, relay
-from warehouse_schema.engine import ROLES, Room, make_engine
+from warehouse_schema.engine import ROLES, Role, make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import migrate
 from warehouse_schema.views import NAMES as VIEWS
 
 TABLES = {
     f"{table.schema}.{table.name}": table
-    for room in (access, events, facts, intake, lock_tables, projections, relay)
-    for table in vars(room).values()
+    for role in (access, events, facts, intake, lock_tables, projections, relay)
+    for table in vars(role).values()
     if isinstance(table, Table)
 }
 
@@ -26,7 +26,7 @@ NONE: frozenset[str] = frozenset()
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 OTHER_PRIVILEGES = ("REFERENCES", "TRIGGER")
 
-MAY: Mapping[tuple[str, Room], frozenset[str]] = {
+MAY: Mapping[tuple[str, Role], frozenset[str]] = {
     ("facts", "indexer"): READ | {"INSERT", "DELETE"},
     ("facts", "api"): READ,
     ("facts", "relay"): READ,
@@ -52,9 +52,9 @@ MAY: Mapping[tuple[str, Room], frozenset[str]] = {
     ("locks", "relay"): NONE,
     ("locks", "analyst"): NONE,
 }
-"""Schema and room → what the room may do there."""
+"""Schema and role → what the role may do there."""
 
-ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
+ALSO: Mapping[tuple[str, Role], frozenset[str]] = {
     ("facts.cursors", "indexer"): frozenset({"UPDATE"}),
     ("facts.alarms", "indexer"): frozenset({"UPDATE"}),
     ("facts.changed_days", "indexer"): frozenset({"UPDATE"}),
@@ -72,64 +72,64 @@ ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
     ("relay.webhook_senders", "api"): READ,
     ("relay.webhook_deliveries", "relay"): frozenset({"DELETE"}),
 }
-"""Table and room → what it may do there beside that."""
+"""Table and role → what it may do there beside that."""
 
-NOT: Mapping[tuple[str, Room], frozenset[str]] = {
+NOT: Mapping[tuple[str, Role], frozenset[str]] = {
     # With a webhook's secret its posts can be forged.
     ("intake.webhook_secrets", "indexer"): READ,
     ("intake.webhook_secrets", "api"): READ,
 }
-"""Table and room → what it may not do there, against its schema's rule."""
+"""Table and role → what it may not do there, against its schema's rule."""
 
 
-def expected(table: str, room: Room) -> frozenset[str]:
-    usual = MAY[table.partition(".")[0], room]
-    return (usual | ALSO.get((table, room), NONE)) - NOT.get((table, room), NONE)
+def expected(table: str, role: Role) -> frozenset[str]:
+    usual = MAY[table.partition(".")[0], role]
+    return (usual | ALSO.get((table, role), NONE)) - NOT.get((table, role), NONE)
 
 
-def granted(connection: Connection, table: str, room: Room) -> frozenset[str]:
+def granted(connection: Connection, table: str, role: Role) -> frozenset[str]:
     query = text("SELECT has_table_privilege(:role, :table, :verb)")
     return frozenset(
         verb
         for verb in (*VERBS, *OTHER_PRIVILEGES)
-        if connection.scalar(query, {"role": ROLES[room], "table": table, "verb": verb})
+        if connection.scalar(query, {"role": ROLES[role], "table": table, "verb": verb})
     )
 
 
-VIEWS_MAY: Mapping[Room, frozenset[str]] = {
+VIEWS_MAY: Mapping[Role, frozenset[str]] = {
     "indexer": READ,
     "api": NONE,
     "relay": NONE,
     "analyst": READ,
 }
-"""Room → what it may do with the views of `analytics`, whose only writer is the migration."""
+"""Role → what it may do with the views of `analytics`, whose only writer is the migration."""
 
 
 def test_every_schema_room_and_table_is_looked_at() -> None:
     assert set(TABLES) == set(metadata.tables)
-    assert set(MAY) == {(schema, room) for schema in SCHEMAS for room in ROLES}
+    assert set(MAY) == {(schema, role) for schema in SCHEMAS for role in ROLES}
 
 
-@pytest.mark.parametrize("room", ROLES)
-def test_table_privileges_equal_the_grants_table(connection: Connection, room: Room) -> None:
-    held = {table: granted(connection, table, room) for table in TABLES}
-    assert held == {table: expected(table, room) for table in TABLES}
+@pytest.mark.parametrize("role", ROLES)
+def test_table_privileges_equal_the_grants_table(connection: Connection, role: Role) -> None:
+    held = {table: granted(connection, table, role) for table in TABLES}
+    assert held == {table: expected(table, role) for table in TABLES}
 
 
-@pytest.mark.parametrize("room", ROLES)
-def test_new_table_gets_the_default_privileges(connection: Connection, room: Room) -> None:
+@pytest.mark.parametrize("role", ROLES)
+def test_new_table_gets_the_default_privileges(connection: Connection, role: Role) -> None:
     for schema in SCHEMAS:
         connection.execute(text(f"CREATE TABLE {schema}.new (id integer)"))
-    held = {schema: granted(connection, f"{schema}.new", room) for schema in SCHEMAS}
-    assert held == {schema: MAY[schema, room] for schema in SCHEMAS}
+    held = {schema: granted(connection, f"{schema}.new", role) for schema in SCHEMAS}
+    assert held == {schema: MAY[schema, role] for schema in SCHEMAS}
 
 
-@pytest.mark.parametrize("room", ROLES)
-def test_views_are_readable_by_analyst_and_indexer_only(connection: Connection, room: Room) -> None:
+@pytest.mark.parametrize("role", ROLES)
+def test_views_are_readable_by_analyst_and_indexer_only(connection: Connection, role: Role) -> None:
     connection.execute(text("CREATE VIEW analytics.new AS SELECT 1 AS n"))
     views = [*VIEWS, "new"]
-    held = {view: granted(connection, f"analytics.{view}", room) for view in views}
-    assert held == dict.fromkeys(views, VIEWS_MAY[room])
+    held = {view: granted(connection, f"analytics.{view}", role) for view in views}
+    assert held == dict.fromkeys(views, VIEWS_MAY[role])
 
 
 def test_the_indexer_alone_may_make_tables_for_itself(engine: Engine) -> None:
@@ -137,27 +137,27 @@ def test_the_indexer_alone_may_make_tables_for_itself(engine: Engine) -> None:
     migrate(engine.url)
     query = text("SELECT has_database_privilege(:role, current_database(), 'TEMPORARY')")
     with engine.connect() as connection:
-        may = {room: connection.scalar(query, {"role": role}) for room, role in ROLES.items()}
-    assert may == {room: room == "indexer" for room in ROLES}
+        may = {role: connection.scalar(query, {"role": name}) for role, name in ROLES.items()}
+    assert may == {role: role == "indexer" for role in ROLES}
 
 
-@pytest.mark.parametrize("room", ROLES)
-def test_no_role_may_create_tables_in_any_schema(connection: Connection, room: Room) -> None:
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_may_create_tables_in_any_schema(connection: Connection, role: Role) -> None:
     query = text("SELECT has_schema_privilege(:role, :schema, 'CREATE')")
     schemas = [*SCHEMAS, "isthmus", "analytics", "public"]
     may_create = [
         schema
         for schema in schemas
-        if connection.scalar(query, {"role": ROLES[room], "schema": schema}) is not False
+        if connection.scalar(query, {"role": ROLES[role], "schema": schema}) is not False
     ]
     assert may_create == []
 
 
-@pytest.mark.parametrize("room", ROLES)
+@pytest.mark.parametrize("role", ROLES)
 def test_a_room_may_ask_which_revision_the_tables_are_at(
-    connection: Connection, room: Room
+    connection: Connection, role: Role
 ) -> None:
-    assert granted(connection, "isthmus.alembic_version", room) == READ
+    assert granted(connection, "isthmus.alembic_version", role) == READ
 
 
 def test_the_public_may_do_nothing(connection: Connection) -> None:
@@ -175,7 +175,7 @@ def test_migrating_takes_away_what_was_granted_by_hand(engine: Engine) -> None:
         assert granted(connection, "facts.blocks", "api") == READ
 
 
-# By really trying, as a room's process does.
+# By really trying, as a role's process does.
 
 SAMPLES = {
     "facts": "facts.blocks",
@@ -195,30 +195,30 @@ ATTEMPTS = {
 
 
 @pytest.fixture(scope="module")
-def room_connections(shared_engine: Engine) -> Iterator[dict[Room, Connection]]:
-    engines = {room: make_engine(shared_engine.url, room=room, pool_size=1) for room in ROLES}
-    connections = {room: engine.connect() for room, engine in engines.items()}
+def role_connections(shared_engine: Engine) -> Iterator[dict[Role, Connection]]:
+    engines = {role: make_engine(shared_engine.url, role=role, pool_size=1) for role in ROLES}
+    connections = {role: engine.connect() for role, engine in engines.items()}
     yield connections
-    for room, connection in connections.items():
+    for role, connection in connections.items():
         connection.close()
-        engines[room].dispose()
+        engines[role].dispose()
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("room", ROLES)
+@pytest.mark.parametrize("role", ROLES)
 def test_statements_pass_exactly_where_granted(
-    room_connections: dict[Room, Connection], room: Room, schema: str
+    role_connections: dict[Role, Connection], role: Role, schema: str
 ) -> None:
     table = SAMPLES[schema]
     column = next(iter(TABLES[table].columns.keys()))
-    connection = room_connections[room]
+    connection = role_connections[role]
     passed = set()
     for verb in VERBS:
         statement = text(ATTEMPTS[verb].format(table=table, column=column))
         if may(connection, statement):
             passed.add(verb)
         connection.rollback()
-    assert passed == MAY[schema, room]
+    assert passed == MAY[schema, role]
 
 
 def test_the_api_sees_that_something_was_signed_and_not_what(api_engine: Engine) -> None:

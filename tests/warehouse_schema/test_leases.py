@@ -51,7 +51,7 @@ def intruder(engine: Engine, database: URL) -> Iterator[Connection]:
     with engine.begin() as conn:
         conn.execute(text("DROP ROLE IF EXISTS intruder"))
         conn.execute(text("CREATE ROLE intruder LOGIN PASSWORD 'x' IN ROLE isthmus_api"))
-    other = make_engine(database.set(username="intruder", password="x"), room="api")
+    other = make_engine(database.set(username="intruder", password="x"), role="api")
     with other.connect() as conn:
         yield conn
     other.dispose()
@@ -102,7 +102,7 @@ def test_rows_are_locked_until_commit(indexer_engine: Engine) -> None:
         lock_all(second, locks.MOVEMENT)
 
 
-@pytest.mark.parametrize("kind", [locks.MOVEMENT, locks.STAGE, locks.TOLD, locks.STREAM])
+@pytest.mark.parametrize("kind", [locks.MOVEMENT, locks.STAGE, locks.TRANSFER_EVENTS, locks.STREAM])
 def test_migration_makes_all_rows_of_a_kind(indexer_engine: Engine, kind: int) -> None:
     """Sessions that made rows while they held others could wait for each other."""
     query = text("SELECT count(*), min(number), max(number) FROM locks.rows WHERE kind = :kind")

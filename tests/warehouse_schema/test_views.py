@@ -88,7 +88,7 @@ def test_the_service_works_on_while_views_are_made(engine: Engine, indexer_engin
 
 
 def test_a_migration_that_changes_no_view_waits_for_no_query(engine: Engine) -> None:
-    analysts = make_engine(engine.url, room="analyst", pool_size=1)
+    analysts = make_engine(engine.url, role="analyst", pool_size=1)
     with analysts.connect() as reading:
         reading.execute(text("SELECT * FROM analytics.utilisation_daily"))
         migrate(engine.url)
@@ -98,7 +98,7 @@ def test_a_migration_that_changes_no_view_waits_for_no_query(engine: Engine) -> 
 def test_a_change_gives_up_rather_than_wait_long_for_a_query(engine: Engine) -> None:
     with engine.begin() as owner:
         owner.execute(text("COMMENT ON VIEW analytics.market_now IS 'of last year'"))
-    analysts = make_engine(engine.url, room="analyst", pool_size=1)
+    analysts = make_engine(engine.url, role="analyst", pool_size=1)
     with analysts.connect() as reading, engine.connect() as owner:
         reading.execute(text("SELECT * FROM analytics.market_now"))
         owner.execute(text("SET lock_timeout = '100ms'"))
@@ -114,7 +114,7 @@ def test_analysts_read_the_views_as_soon_as_they_are_new(engine: Engine) -> None
     with engine.begin() as owner:
         owner.execute(text("DROP VIEW analytics.market_now"))
     migrate(engine.url)
-    analysts = make_engine(engine.url, room="analyst", pool_size=1)
+    analysts = make_engine(engine.url, role="analyst", pool_size=1)
     with analysts.connect() as reading:
         reading.execute(text("SELECT * FROM analytics.market_now"))
     analysts.dispose()

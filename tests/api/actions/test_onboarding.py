@@ -74,7 +74,7 @@ def signed(action: Any, *keys: Keypair) -> str:
 def slot(ledger: Connection, transfer: str, number: int, **changes: Any) -> None:
     """A number that the sponsor gave to somebody."""
     key = {"purpose": "onboard", "key": f"{ME} {ASSET}", "subject": transfer}
-    over = {"outcome": "done", "spent": 3 * BASE_RESERVE, "closed_at": func.now()}
+    over = {"outcome": "confirmed", "spent": 3 * BASE_RESERVE, "closed_at": func.now()}
     ledger.execute(insert(slots).values(PLACE | key | over | {"number": number} | changes))
 
 
@@ -201,7 +201,7 @@ def payer_used_up(ledger: Connection) -> None:
 
 def failed_often(ledger: Connection) -> None:
     for number in (4, 5, 6):
-        slot(ledger, "before", number, outcome="late", spent=1)
+        slot(ledger, "before", number, outcome="already_done", spent=1)
 
 
 UNSPONSORED: dict[str, tuple[Spoil, str]] = {

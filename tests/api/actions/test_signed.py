@@ -111,7 +111,7 @@ def test_expiring_transaction_is_refused(kept, payer, transfer, stellar):
 
 
 def test_too_many_paid_failures_refuse_the_submission(kept, payer, transfer, stellar):
-    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    failed = {"outcome": "reverted", "spent": 100, "closed_at": func.now()}
     for number in range(MAX_PAID_FAILURES):
         tx = f"{number:064x}"
         sign(kept, MAINNET.stellar.id, "submit", transfer, tx, key=tx, **failed)

@@ -562,7 +562,7 @@ def _cannot(*_: object, **__: object) -> str:
 
 
 def test_of_200_concurrent_uses_one_gets_the_token(database: alchemy.URL, ledger) -> None:
-    engine = make_engine(database, room="api", pool_size=32)
+    engine = make_engine(database, role="api", pool_size=32)
     app = make_sign_in_app(engine, LimitedAccounts(ledger, max_waiting=200))
     signed = sign(challenge_of(app.test_client()))
 

@@ -392,7 +392,7 @@ def test_an_action_and_a_submission_are_the_examples(
     ask_action(signer.test_client(), paid, ME)
     accounts.rules[ME] = make_rules()
     given = {"kind": "stellar_tx", "signed_xdr": signed(stellar.made)}
-    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    failed = {"outcome": "reverted", "spent": 100, "closed_at": func.now()}
     for number in range(MAX_PAID_FAILURES):
         tx = f"{number:064x}"
         signed_by_relay(rows, MAINNET.stellar.id, "submit", paid, tx, key=tx, **failed)

@@ -81,7 +81,7 @@ def market_square(
 ) -> Iterator[Open]:
     """A stand that the tests of a module share: it only ever moves on."""
     url = clone()
-    engines = [make_engine(url, room="indexer"), make_engine(url, room="api")]
+    engines = [make_engine(url, role="indexer"), make_engine(url, role="api")]
     stand = make_stand(*engines)
     with serving(url, tmp_path_factory.mktemp("home"), workers=2) as server:
         yield Open(stand.market, stand.rest, stand.shown, server=server)

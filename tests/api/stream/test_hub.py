@@ -84,7 +84,7 @@ def missed_after(engine: Engine, ledger: int) -> MissedMessages:
 def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
     """Call it for a hub on the book of `stand`."""
     benches: list[Bench] = []
-    listening = make_engine(database, room="api", pool_size=1)
+    listening = make_engine(database, role="api", pool_size=1)
     changes = NotificationListener(listening)
     changes.start()
 

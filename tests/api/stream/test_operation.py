@@ -87,7 +87,7 @@ def postgres_of_its_own() -> Iterator[EmbeddedPostgres]:
 def test_stream_resumes_after_postgres_restart(postgres_of_its_own, tmp_path):
     url = make_url(postgres_of_its_own.url("isthmus"))
     migrate(url)
-    engines = [make_engine(url, room="indexer"), make_engine(url, room="api")]
+    engines = [make_engine(url, role="indexer"), make_engine(url, role="api")]
     stand = make_stand(*engines)
     with serving(url, tmp_path) as server, ExitStack() as stack:
         listeners = [

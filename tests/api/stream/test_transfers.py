@@ -122,7 +122,7 @@ def told(far: Far) -> list[tuple[int, str, str]]:
 def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) -> Iterator[House]:
     with engine.begin() as conn:
         insert_book(conn)
-    listening = make_engine(database, room="api", pool_size=1)
+    listening = make_engine(database, role="api", pool_size=1)
     changes = NotificationListener(listening)
     changes.start()
     now, gate = [NOW], Authenticator([TOKENS], Revocations(api_engine))

@@ -29,7 +29,7 @@ def lake(tmp_path: Path) -> Iterator[LakeReader]:
 @pytest.fixture
 def straight(clone: Callable[[], URL], lake: LakeReader) -> Iterator[dict[str, list[str]]]:
     """What a reader that leaves nothing out fills a warehouse with."""
-    engine = make_engine(clone(), room="indexer")
+    engine = make_engine(clone(), role="indexer")
     drained(engine, lake)
     yield mended(engine)
     engine.dispose()

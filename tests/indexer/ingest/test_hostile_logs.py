@@ -214,7 +214,7 @@ def _is_ours() -> ColumnElement[bool]:
 
 @pytest.fixture
 def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
-    engine = make_engine(clone(), room="indexer")
+    engine = make_engine(clone(), role="indexer")
     yield engine
     engine.dispose()
 

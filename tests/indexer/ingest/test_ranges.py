@@ -40,7 +40,7 @@ NETWORK = fake_network()
 @pytest.fixture
 def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
     """Another empty warehouse, to compare with."""
-    engine = make_engine(clone(), room="indexer")
+    engine = make_engine(clone(), role="indexer")
     yield engine
     engine.dispose()
 

@@ -129,7 +129,7 @@ def straight(clone: Callable[[], URL]) -> Callable[[FakeChain, Network], Content
     def run(chain: FakeChain, network: Network) -> Contents:
         head = chain.head().hash
         if head not in known:
-            engine = make_engine(clone(), room="indexer")
+            engine = make_engine(clone(), role="indexer")
             with decoding(new_decode):
                 ingest(engine, chain, network)
             known[head] = contents(engine)

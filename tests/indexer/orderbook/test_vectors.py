@@ -101,7 +101,7 @@ class Story:
 @pytest.fixture(scope="module")
 def story(clone: Callable[[], URL]) -> Iterator[Story]:
     url = clone()
-    engine, api_engine = make_engine(url, room="indexer"), make_engine(url, room="api")
+    engine, api_engine = make_engine(url, role="indexer"), make_engine(url, role="api")
 
     def look() -> Shown:
         follow_up(engine, reader)

@@ -39,10 +39,10 @@ def submitted(conn: Connection, transfer: str, envelope: TransactionEnvelope, ou
 @pytest.mark.parametrize(
     ("function", "outcome", "is_dead", "stage"),
     [
-        ("approve", "done", True, "AWAITING_SIGNATURE"),
+        ("approve", "confirmed", True, "AWAITING_SIGNATURE"),
         # Its ledger may be in quarantine: that nothing tells of a burn is no reason to ask for one.
-        ("deposit_for_burn_with_hook", "done", False, "SUBMITTED"),
-        ("deposit_for_burn_with_hook", "failed", True, "AWAITING_SIGNATURE"),
+        ("deposit_for_burn_with_hook", "confirmed", False, "SUBMITTED"),
+        ("deposit_for_burn_with_hook", "reverted", True, "AWAITING_SIGNATURE"),
     ],
 )
 def test_a_burn_that_a_ledger_took_is_signed_once(
@@ -57,7 +57,7 @@ def test_a_burn_that_a_ledger_took_is_signed_once(
 
 def test_a_payment_that_a_ledger_took_is_made_once(connection: Connection):
     ask(connection, SEND)
-    submitted(connection, SEND.id, call("transfer"), "done")
+    submitted(connection, SEND.id, call("transfer"), "confirmed")
     [loaded] = load_transfers(connection, NETWORK, [SEND.id])
     assert loaded.inputs.dead == set()
     assert fold_transfer(loaded.inputs).stage == "SUBMITTED"

@@ -113,7 +113,7 @@ def _in_a_process(url: str) -> Rebuilt:
 
 
 def _child(out: Connection, url: str) -> None:
-    engine = make_engine(make_url(url), room="indexer")
+    engine = make_engine(make_url(url), role="indexer")
     with engine.connect():
         cpu, began = time.process_time(), time.monotonic()
         report = rebuild(engine, load_network("devnet"))

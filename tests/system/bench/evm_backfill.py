@@ -152,7 +152,7 @@ def _measured(task: Task, *, facts_alone: bool) -> Measured:
             raise FactsAreIn
 
     network, chain = _network(), _chain()
-    engine, reader = make_engine(make_url(task.database), room="indexer"), _reader(task)
+    engine, reader = make_engine(make_url(task.database), role="indexer"), _reader(task)
     with engine.connect():
         cpu, began = _cpu(), time.monotonic()
         try:
@@ -179,7 +179,7 @@ def _floor(task: Task) -> Measured:
     with open_source(reader, chain, chain.watched) as fetchers:
         chunks = list(fetch_ahead(fetchers, Height(1), Height(task.last)))
     questions = [_questions(reader, chain, chunk) for chunk in chunks]
-    engine = make_engine(make_url(task.database), room="indexer")
+    engine = make_engine(make_url(task.database), role="indexer")
     with httpx.Client(timeout=60) as client, engine.connect() as conn:
         cpu, began = _cpu(), time.monotonic()
         for chunk, asked in zip(chunks, questions, strict=True):

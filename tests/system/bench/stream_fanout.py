@@ -40,7 +40,7 @@ PROVIDER = account("ana")
 def measure() -> dict[str, Any]:
     """p50 and p99 in milliseconds over 40 messages to each of 1,000 clients."""
     with _warehouse() as (url, home):
-        engine = make_engine(url, room="indexer")
+        engine = make_engine(url, role="indexer")
         model = _market()
         _commit(engine, model)
         many = {"ISTHMUS_STREAMS": str(CLIENTS), "ISTHMUS_STREAMS_PER_ADDRESS": str(CLIENTS)}

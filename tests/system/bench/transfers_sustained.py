@@ -101,7 +101,7 @@ def _warehouse() -> Iterator[tuple[Engine, Engine]]:
         with EmbeddedPostgres(home / "postgres") as postgres:
             url = make_url(postgres.url("isthmus"))
             migrate(url)
-            owner, indexer = make_engine(url), make_engine(url, room="indexer")
+            owner, indexer = make_engine(url), make_engine(url, role="indexer")
             yield owner, indexer
             owner.dispose()
             indexer.dispose()

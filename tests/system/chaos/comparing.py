@@ -24,7 +24,7 @@ from warehouse_schema.engine import make_engine, warehouse_url
 def drain_straight(chains: Chains, url: str) -> None:
     """Both chains from their beginnings to their ends, once, with nothing in the way."""
     network = load_network("devnet")
-    engine = make_engine(warehouse_url(url), room="indexer", pool_size=1)
+    engine = make_engine(warehouse_url(url), role="indexer", pool_size=1)
     try:
         for reader in _readers(chains, network):
             try:

@@ -66,7 +66,7 @@ def await_ingested(engine: Engine, market: Market) -> None:
 def test_follower_goes_through_both_upgrades(database: URL) -> None:
     market = Market(chain=Chain(node=Node(Genesis(unwired(), protocol=28), clock=fixed_clock)))
     node, alice = market.chain.node, market.chain.open("alice", usdc=10 * UNIT)
-    engine, api = make_engine(database, room="indexer"), make_engine(database, room="api")
+    engine, api = make_engine(database, role="indexer"), make_engine(database, role="api")
     with following(engine, market):
         market.deposit(100)
         market.set_terms(rail="venmo", rate=1.02, minimum=10, maximum=50)

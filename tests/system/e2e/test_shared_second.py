@@ -120,7 +120,7 @@ def story() -> Story:
 @contextmanager
 def engines(clone: Callable[[], URL]) -> Iterator[tuple[Engine, Engine]]:
     url = clone()
-    indexer, api = make_engine(url, room="indexer"), make_engine(url, room="api")
+    indexer, api = make_engine(url, role="indexer"), make_engine(url, role="api")
     try:
         yield indexer, api
     finally:

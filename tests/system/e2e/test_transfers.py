@@ -51,8 +51,8 @@ def working(
     """All that moves transfers, until the block ends. What one of them raises is raised."""
     stop = threading.Event()
     with ExitStack() as doors, ThreadPoolExecutor(6) as pool:
-        indexer = make_engine(database, room="indexer", pool_size=10)
-        relay = make_engine(database, room="relay")
+        indexer = make_engine(database, role="indexer", pool_size=10)
+        relay = make_engine(database, role="relay")
         doors.callback(indexer.dispose)
         doors.callback(relay.dispose)
         iris = doors.enter_context(closing(Iris(str(settings.network.iris))))
@@ -108,7 +108,7 @@ def started(doors: ExitStack, supervisor: Supervisor, database: URL) -> tuple[Wo
 
 def findings(database: URL, settings: Settings) -> tuple[Finding, ...]:
     """What does not add up: no deposit address that is done with holds anything."""
-    indexer = make_engine(database, room="indexer")
+    indexer = make_engine(database, role="indexer")
     try:
         return reconcile(indexer, settings.network).findings
     finally:

@@ -59,7 +59,7 @@ class Warehouse:
 
 
 def _warehouse(url: URL) -> Warehouse:
-    return Warehouse(make_engine(url), make_engine(url, room="indexer"))
+    return Warehouse(make_engine(url), make_engine(url, role="indexer"))
 
 
 @pytest.fixture(scope="module")

@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for url in urls:
                 migrate(url)
             owner = make_engine(urls[0])
-            tested, straight = (make_engine(url, room="indexer") for url in urls)
+            tested, straight = (make_engine(url, role="indexer") for url in urls)
             node = Node(process)
             faulty = FaultyNode(node.http, node.ws)
             soak = Soak(

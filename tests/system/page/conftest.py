@@ -33,7 +33,7 @@ class Town:
     market: LiveMarket
 
     def __init__(self, database: URL, home: Path) -> None:
-        self._engine = make_engine(database, room="indexer")
+        self._engine = make_engine(database, role="indexer")
         self.serving = Serving(database, home)
 
     def begin(self) -> None:

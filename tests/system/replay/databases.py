@@ -22,7 +22,7 @@ def warehouses(settings: Settings) -> Iterator[OpenWarehouse]:
         def open_warehouse(network: str) -> Engine:
             url = server.set(database=f"isthmus_replay_{network}")
             recreate(url)
-            engine = make_engine(url, room="indexer")
+            engine = make_engine(url, role="indexer")
             stack.callback(engine.dispose)
             return engine
 

@@ -383,9 +383,7 @@ def upgrade() -> None:
         sa.Column(
             "source_chain", sa.Text(), nullable=False, comment="CAIP-2 id of the burn's chain"
         ),
-        sa.Column(
-            "source_tx", sa.Text(), nullable=False, comment="Transaction that was asked about"
-        ),
+        sa.Column("source_tx", sa.Text(), nullable=False, comment="Transaction of the query"),
         sa.Column(
             "burn_key", sa.Text(), nullable=True, comment="Of the message; null when it is no burn"
         ),
@@ -452,7 +450,7 @@ def upgrade() -> None:
             name=op.f("uq_cctp_attestations_source_domain_nonce_message_hash_source_tx"),
         ),
         schema="facts",
-        comment="Attested CCTP messages. A message attested anew is a further row; the newest holds",
+        comment="Attested CCTP messages. A re-attested message is a further row; the newest holds",
     )
     op.create_index(
         "ix_cctp_attestations_burn_key",
@@ -927,7 +925,7 @@ def upgrade() -> None:
             comment="Deposit address; anybody may have made up its terms",
         ),
         sa.Column("token", sa.Text(), nullable=False, comment="Token contract"),
-        sa.Column("refund_to", sa.Text(), nullable=False, comment="Whom it went to"),
+        sa.Column("refund_to", sa.Text(), nullable=False, comment="Recipient"),
         sa.Column("amount", sa.Numeric(78, 0), nullable=False, comment="Token base units"),
         sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_deposit_refunds")),
         schema="facts",
@@ -1350,7 +1348,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("transfer", "tx_hash", "block_hash", name=op.f("pk_lost_sources")),
         schema="facts",
-        comment="Source transactions of transfers that a chain took back: they are expected again, and nobody is asked to pay twice meanwhile",
+        comment="Source transactions of transfers that a chain took back: they are expected again, and no owner is asked to pay twice meanwhile",
     )
     op.create_table(
         "lz_packets_delivered",
@@ -1606,17 +1604,17 @@ def upgrade() -> None:
         sa.Column(
             "since", sa.BigInteger(), nullable=False, comment="When the wait began, unix seconds"
         ),
-        sa.Column("attempts", sa.Integer(), nullable=False, comment="Times asked since"),
+        sa.Column("attempts", sa.Integer(), nullable=False, comment="Queries since"),
         sa.Column(
             "due_at",
             sa.BigInteger(),
             nullable=False,
-            comment="Not to be asked again before, unix seconds",
+            comment="Not queried again before, unix seconds",
         ),
         sa.CheckConstraint("service IN ('iris', 'lz_scan')", name=op.f("ck_message_polls_service")),
         sa.PrimaryKeyConstraint("service", "chain", "subject", name=op.f("pk_message_polls")),
         schema="facts",
-        comment="When services are asked again about messages. A message without a row is due at once",
+        comment="When services are queried about messages again. One without a row is due at once",
     )
     op.create_table(
         "message_status",
@@ -1644,12 +1642,7 @@ def upgrade() -> None:
             nullable=False,
             comment="The service's own word, or ours for its silence",
         ),
-        sa.Column(
-            "detail",
-            sa.Text(),
-            nullable=True,
-            comment="What it says beside that; null when nothing",
-        ),
+        sa.Column("detail", sa.Text(), nullable=True, comment="Its further words; null when none"),
         sa.Column(
             "fetched_at",
             sa.DateTime(timezone=True),
@@ -2581,7 +2574,7 @@ def upgrade() -> None:
     op.create_table(
         "quotes",
         sa.Column("id", sa.Text(), nullable=False, comment="Quote id"),
-        sa.Column("owner", sa.Text(), nullable=False, comment="Stellar account of whoever asked"),
+        sa.Column("owner", sa.Text(), nullable=False, comment="Stellar account that requested it"),
         sa.Column("route", sa.Text(), nullable=False, comment="Route id, such as usdc-deposit"),
         sa.Column("mechanism", sa.Text(), nullable=False, comment="cctp, oft or payment"),
         sa.Column(
@@ -2687,9 +2680,7 @@ def upgrade() -> None:
             nullable=False,
             comment="EVM address (lower-case) or Stellar account",
         ),
-        sa.Column(
-            "reason", sa.Text(), nullable=False, comment="Why it is watched: what asked for it"
-        ),
+        sa.Column("reason", sa.Text(), nullable=False, comment="Why it is watched"),
         sa.Column(
             "since",
             sa.DateTime(timezone=True),
@@ -2703,7 +2694,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("chain", "address", name=op.f("pk_watched_addresses")),
         schema="intake",
-        comment="Addresses whose token movements are kept, beside those of the network file",
+        comment="Addresses whose token movements are kept, in addition to the network file's",
     )
     op.create_table(
         "webhooks",
@@ -2712,14 +2703,14 @@ def upgrade() -> None:
             "owner",
             sa.Text(),
             nullable=False,
-            comment="Stellar account that is told of its transfers there",
+            comment="Stellar account whose transfer events are sent there",
         ),
         sa.Column("url", sa.Text(), nullable=False, comment="Where: https, of a host with a name"),
         sa.Column(
             "after",
             sa.BigInteger(),
             nullable=False,
-            comment="What the owner was told up to this number is not sent",
+            comment="Events of the owner up to this number are not sent",
         ),
         sa.Column(
             "created_at",
@@ -2733,7 +2724,7 @@ def upgrade() -> None:
         sa.CheckConstraint("after >= 0", name=op.f("ck_webhooks_after")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_webhooks")),
         schema="intake",
-        comment="Places where owners want to be told of their transfers",
+        comment="URLs that receive the owner's transfer events",
     )
     op.create_index(
         "ix_webhooks_owner", "webhooks", ["owner", "created_at"], unique=False, schema="intake"
@@ -2898,7 +2889,7 @@ def upgrade() -> None:
             "opened_amount",
             sa.Numeric(78, 0),
             nullable=False,
-            comment="Asked for by them, USDC 7 decimals",
+            comment="Requested by them, USDC 7 decimals",
         ),
         sa.Column(
             "fulfilled",
@@ -2937,7 +2928,7 @@ def upgrade() -> None:
             "partial",
             sa.BigInteger(),
             nullable=False,
-            comment="Of the fulfilled, those that released less than was asked for",
+            comment="Of the fulfilled, those that released less than requested",
         ),
         sa.Column(
             "manual",
@@ -3130,7 +3121,7 @@ def upgrade() -> None:
         sa.Column("direction", sa.Text(), nullable=False, comment="onramp or offramp"),
         sa.Column("rail", sa.Text(), nullable=False, comment="Payment rail"),
         sa.Column("currency", sa.Text(), nullable=False, comment="ISO 4217 code"),
-        sa.Column("amount", sa.Numeric(78, 0), nullable=False, comment="USDC asked for"),
+        sa.Column("amount", sa.Numeric(78, 0), nullable=False, comment="USDC requested"),
         sa.Column("rate", sa.Numeric(78, 0), nullable=False, comment="Fiat per 1 USDC at opening"),
         sa.Column("fiat_amount", sa.Numeric(78, 0), nullable=False, comment="Fiat"),
         sa.Column(
@@ -3363,7 +3354,7 @@ def upgrade() -> None:
             "locked",
             sa.Numeric(78, 0),
             nullable=False,
-            comment="Locked escrow on chain, expired orders that nobody pruned included",
+            comment="Locked escrow on chain, expired orders that were not pruned included",
         ),
         sa.Column(
             "reclaimable",
@@ -3530,7 +3521,7 @@ def upgrade() -> None:
             "revised",
             sa.Boolean(),
             nullable=False,
-            comment="Told by a rebuild: a client may stand at this ledger with another book",
+            comment="Written by a rebuild: a client may have another book at this ledger",
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_stream_events")),
         schema="projections",
@@ -3739,21 +3730,25 @@ def upgrade() -> None:
             "subject",
             sa.Text(),
             nullable=True,
-            comment="Transfer of which what failed may be tried anew; null for all of the chain",
+            comment="Transfer whose failures are reset; null for all of the chain",
         ),
         sa.Column(
             "given_at",
             sa.DateTime(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
-            comment="What failed up to then counts no more, database clock",
+            comment="Failures up to then no longer count, database clock",
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_failure_resets")),
         schema="relay",
-        comment="Operators' word that what failed too often is to be tried again",
+        comment="Resets of failure counts by operators",
     )
     op.create_index(
-        "ix_pardons_chain", "failure_resets", ["chain", "subject"], unique=False, schema="relay"
+        "ix_failure_resets_chain",
+        "failure_resets",
+        ["chain", "subject"],
+        unique=False,
+        schema="relay",
     )
     op.create_table(
         "halts",
@@ -3806,7 +3801,7 @@ def upgrade() -> None:
             "balance",
             sa.Numeric(78, 0),
             nullable=True,
-            comment="Native base units; null when no node told",
+            comment="Native base units; null when no node answered",
         ),
         sa.Column(
             "spent_today",
@@ -3976,7 +3971,7 @@ def upgrade() -> None:
             "outcome",
             sa.Text(),
             nullable=True,
-            comment="done; failed (included without effect); late (the same, for it had happened by then); filled (the number was only taken); overtaken (another transaction has it); expired (past its bounds, in no ledger). Each at finality; null while something may still take effect",
+            comment="confirmed; reverted (included without effect); already_done (the same: another sender had done it); replaced (an empty transaction used the number); nonce_taken (a transaction that is not ours used it); expired (past its bounds, in no ledger). Each at finality; null while an attempt may still take effect",
         ),
         sa.Column(
             "spent",
@@ -3991,7 +3986,7 @@ def upgrade() -> None:
             comment="When the outcome was final, database clock; null while open",
         ),
         sa.CheckConstraint(
-            "outcome IN ('done', 'failed', 'late', 'filled', 'overtaken', 'expired')",
+            "outcome IN ('confirmed', 'reverted', 'already_done', 'replaced', 'nonce_taken', 'expired')",
             name=op.f("ck_slots_outcome"),
         ),
         sa.CheckConstraint(
@@ -4012,7 +4007,7 @@ def upgrade() -> None:
         ["chain", "purpose", "key"],
         unique=False,
         schema="relay",
-        postgresql_where=sa.text("outcome IN ('failed', 'late')"),
+        postgresql_where=sa.text("outcome IN ('reverted', 'already_done')"),
     )
     op.create_index(
         "ix_slots_open",
@@ -4032,7 +4027,7 @@ def upgrade() -> None:
         ["chain", "purpose", "key"],
         unique=True,
         schema="relay",
-        postgresql_where=sa.text("outcome IS NULL OR outcome = 'done'"),
+        postgresql_where=sa.text("outcome IS NULL OR outcome = 'confirmed'"),
     )
     op.create_table(
         "sponsors",
@@ -4152,7 +4147,7 @@ def upgrade() -> None:
             "position",
             sa.BigInteger(),
             nullable=False,
-            comment="What its owner was told up to this number was taken or given up",
+            comment="Events of the owner up to this number were delivered or given up",
         ),
         sa.Column(
             "failures",
@@ -4261,7 +4256,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("owner", "started_at", name=op.f("uq_transfers_owner_started_at")),
         sa.UniqueConstraint("quote", name=op.f("uq_transfers_quote")),
         schema="intake",
-        comment="Transfers as they were asked for",
+        comment="Transfers as requested",
     )
     op.create_table(
         "webhook_removals",
@@ -4278,7 +4273,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("webhook", name=op.f("pk_webhook_removals")),
         schema="intake",
-        comment="Webhooks that their owners took back: nothing is sent there any more",
+        comment="Webhooks that their owners removed: nothing is sent there any more",
     )
     op.create_table(
         "webhook_secrets",
@@ -4357,7 +4352,7 @@ def upgrade() -> None:
             nullable=True,
             comment="When it was sent last, database clock; null if never",
         ),
-        sa.Column("answer", sa.Text(), nullable=True, comment="What the node said to that"),
+        sa.Column("answer", sa.Text(), nullable=True, comment="Response of the node"),
         sa.CheckConstraint("(sendings = 0) = (sent_at IS NULL)", name=op.f("ck_attempts_sent")),
         sa.ForeignKeyConstraint(
             ["chain", "account", "number"],

@@ -159,7 +159,7 @@ def test_damaged_ledgers_give_the_same_warehouse(
     dice = random.Random(3)
     metas = history().metas
     reader = LakeReader(network().stellar, LakeStore(write_lake(tmp_path, metas)))
-    second_engine = make_engine(clone(), room="indexer")
+    second_engine = make_engine(clone(), role="indexer")
     drained(second_engine, reader)
     bad = {history().sent, history().terms, *history().deposits[:2]}
     for height in bad:

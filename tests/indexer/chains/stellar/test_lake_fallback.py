@@ -87,7 +87,7 @@ def _drained(engine: Engine, reader: ChainReader, max_blocks: int) -> list[Range
 
 @pytest.fixture
 def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
-    engine = make_engine(clone(), room="indexer")
+    engine = make_engine(clone(), role="indexer")
     yield engine
     engine.dispose()
 

@@ -250,7 +250,7 @@ def test_killed_backfill_continues(indexer_engine: Engine, expected: Any, commit
 def _run_in_a_child(url: str, database: str) -> None:
     fetch.FIRST_BLOCKS = fetch.MAX_BLOCKS_COLUMNAR = 1
     backfill(
-        make_engine(make_url(database), room="indexer"),
+        make_engine(make_url(database), role="indexer"),
         EvmReader(config(), [url], event_topics),
         NETWORK,
         Height(1),
