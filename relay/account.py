@@ -41,8 +41,8 @@ class TurnReport:
     opened: int = 0
     sent: int = 0
     replaced: int = 0
-    done: int = 0
-    late: int = 0
+    confirmed: int = 0
+    already_done: int = 0
     """Slots that were paid for without effect, because another transaction had it first."""
     failed: int = 0
     """Slots that were paid for without effect, or whose number another transaction has."""
@@ -183,8 +183,8 @@ class AccountRelay(Generic[C]):
                 )
                 failures.halt_account(conn, self.account, reason)
                 logger.error("halted chain=%s: %s", self.account.chain, reason)
-        turn.done += outcome == "confirmed"
-        turn.late += outcome == "already_done"
+        turn.confirmed += outcome == "confirmed"
+        turn.already_done += outcome == "already_done"
         turn.failed += outcome in ("reverted", "nonce_taken")
         logger.info(
             "closed chain=%s number=%d purpose=%s transfer=%s outcome=%s spent=%d",

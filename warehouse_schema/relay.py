@@ -54,7 +54,8 @@ slots = Table(
     ),
     PrimaryKeyConstraint("chain", "account", "number"),
     CheckConstraint(
-        "outcome IN ('confirmed', 'reverted', 'already_done', 'replaced', 'nonce_taken', 'expired')",
+        "outcome IN ('confirmed', 'reverted', 'already_done', 'replaced', 'nonce_taken',"
+        " 'expired')",
         name="outcome",
     ),
     CheckConstraint(

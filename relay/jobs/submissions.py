@@ -248,7 +248,7 @@ class Submitter:
         slot = each.slot
         with conn.begin():
             slots.close_slot(conn, each.account, slot, step.outcome, step.spent)
-        turn.done += step.outcome == "confirmed"
+        turn.confirmed += step.outcome == "confirmed"
         turn.failed += step.outcome != "confirmed"
         logger.info(
             "closed chain=%s purpose=submit transfer=%s tx=%s outcome=%s spent=%d",

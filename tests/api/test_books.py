@@ -92,7 +92,7 @@ def told(
     api_database: URL, owner: Engine, reader: Engine, clock: Clock
 ) -> Iterator[tuple[Books, Wire]]:
     """A book that hears what commits, while time stands still."""
-    engine, heard = make_engine(api_database, room="api", pool_size=1), Heard()
+    engine, heard = make_engine(api_database, role="api", pool_size=1), Heard()
     changes = NotificationListener(engine)
     books = Books(reader, CHAIN, changes, clock)
     # Told after the book, so whatever it has heard the book has.
@@ -337,7 +337,7 @@ def test_deleted_book_is_not_served(silent, book, clock):
 
 
 def test_lost_database_returns_503_not_old_state(database, engine, server_engine, clock):
-    reader = make_engine(database, room="api")
+    reader = make_engine(database, role="api")
     books = Books(reader, CHAIN, NotificationListener(reader), clock)
     with engine.begin() as connection:
         insert_book(connection)

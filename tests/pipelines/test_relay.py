@@ -102,8 +102,8 @@ def test_run_takes_turns_until_sigterm(
 
 
 def test_turn_reports_are_summed():
-    both = add_reports(TurnReport(opened=1, refused=["a"]), TurnReport(opened=2, done=1))
-    assert both == TurnReport(opened=3, done=1, refused=["a"])
+    both = add_reports(TurnReport(opened=1, refused=["a"]), TurnReport(opened=2, confirmed=1))
+    assert both == TurnReport(opened=3, confirmed=1, refused=["a"])
     assert add_reports(both, TurnReport(refused=["b"])).refused == ["b"]
 
 

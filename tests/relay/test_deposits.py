@@ -354,7 +354,7 @@ def test_strangers_refund_of_released_deposit_is_late(stand: DepositStand):
     assert stand.turns(relay).sent == 1
     stand.pay(paid)
     stand.ingest()
-    assert stand.turns(relay).late == 1
+    assert stand.turns(relay).already_done == 1
     stand.age_slots()
     assert stand.turns(stand.relay()) == TurnReport(opened=1, sent=1)
     assert stand.outcomes(paid) == [("refund", "already_done"), ("refund", None)]

@@ -39,7 +39,7 @@ def test_attested_message_is_delivered_and_closed_at_finality(stand: Stand):
     stand.ingest(final=0)
     assert stand.turns(relay) == TurnReport()
     stand.ingest()
-    assert stand.turns(relay).done == 1
+    assert stand.turns(relay).confirmed == 1
     assert stand.slots_of(message) == [(0, "confirmed")]
     # The warehouse has not ingested the delivery.
     assert stand.turns(relay) == TurnReport()
@@ -73,7 +73,7 @@ def test_delivery_that_lost_the_race_is_late_and_not_retried(stand: Stand):
     stand.age_attempts(25)
     assert stand.turns(relay).sent == 1
     stand.ingest()
-    assert stand.turns(relay) == TurnReport(late=1)
+    assert stand.turns(relay) == TurnReport(already_done=1)
     assert stand.slots_of(message) == [(0, "already_done")]
     assert stand.turns(relay) == TurnReport()
     assert (stand.received(message), stand.nonce()) == (AMOUNT, 1)

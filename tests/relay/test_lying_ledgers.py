@@ -95,7 +95,7 @@ def test_one_operator_cannot_move_the_next_number(stand: Stand, nodes, operators
     relay = relay_of(stand, *nodes)
     stand.turns(relay)
     stand.close()
-    assert stand.turns(relay).done == 1
+    assert stand.turns(relay).confirmed == 1
     message = stand.add_message()
     with nodes[0].faulty(FarAhead()):
         assert stand.turns(relay_of(stand, *nodes[:operators])).opened == 1
@@ -114,7 +114,7 @@ def test_one_lying_node_cannot_mark_number_as_taken(stand: Stand, nodes, lie):
         assert stand.turns(relay) == TurnReport(sent=1)
     stand.close(VALID_SECONDS // 2)
     assert stand.received(message) == AMOUNT * 10
-    assert stand.turns(relay).done == 1
+    assert stand.turns(relay).confirmed == 1
 
 
 def test_contradicting_ledgers_are_reported_to_operator(stand: Stand, nodes):
@@ -127,5 +127,5 @@ def test_contradicting_ledgers_are_reported_to_operator(stand: Stand, nodes):
     stand.age_attempts(25)
     stand.turns(relay)
     stand.close()
-    assert stand.turns(relay).done == 1
+    assert stand.turns(relay).confirmed == 1
     assert stand.received(message) == AMOUNT * 10

@@ -162,7 +162,7 @@ def test_message_is_executed_once_recipient_can_be_paid(stand: LedgerStand):
         conn.execute(update(obstacles).values(cleared_at=ago))
     assert stand.turns(by) == TurnReport(opened=1, sent=1)
     stand.close()
-    assert stand.turns(by) == TurnReport(done=1)
+    assert stand.turns(by) == TurnReport(confirmed=1)
     assert (found.held, found.outcomes()) == (SHARED * 10, ["confirmed"])
 
 

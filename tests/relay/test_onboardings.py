@@ -180,7 +180,7 @@ def test_signed_onboarding_opens_the_trustline(stand: LedgerStand, has_account: 
     assert stand.turns(by) == TurnReport(), "nothing is signed before the owner has"
     waiting.sign(by)
     assert stand.turns(by) == TurnReport(opened=1, sent=1)
-    assert finish(stand, by) == TurnReport(done=1)
+    assert finish(stand, by) == TurnReport(confirmed=1)
     assert waiting.line.sponsor == by.account.address
     reserved = BASE_RESERVE * (1 if has_account else 3)
     assert reserved < spent_today(stand, by.account) <= reserved + 40_000
@@ -298,7 +298,7 @@ def test_first_of_two_consents_for_one_number_is_sent(stand: LedgerStand):
     first.sign(by)
     second.sign(by)
     assert stand.turns(by) == TurnReport(opened=1, sent=1)
-    assert finish(stand, by) == TurnReport(done=1)
+    assert finish(stand, by) == TurnReport(confirmed=1)
     assert stand.turns(by) == TurnReport(), "the other one has a number that is used"
     second.sign(by)
     assert stand.turns(by).opened == 1
@@ -312,7 +312,7 @@ def test_next_number_waits_for_the_open_slot(stand: LedgerStand):
     stand.turns(by)
     second.sign(by, next_number(stand, by) + 1)
     assert stand.turns(by) == TurnReport()
-    assert finish(stand, by) == TurnReport(opened=1, done=1, sent=1)
+    assert finish(stand, by) == TurnReport(opened=1, confirmed=1, sent=1)
     finish(stand, by)
     assert bool(second.line)
 
@@ -358,7 +358,7 @@ def test_transaction_no_ledger_takes_frees_its_number(stand: LedgerStand):
     waiting.sign(by)
     assert stand.turns(by) == TurnReport(opened=1, sent=1)
     stand.close()
-    assert stand.turns(by).done == 0
+    assert stand.turns(by).confirmed == 0
     stand.age_attempts(int(HOLD_SECONDS) + 1)
     assert stand.turns(by) == TurnReport(replaced=1, sent=1)
     finish(stand, by)
@@ -384,7 +384,7 @@ def test_failed_onboardings_do_not_halt_sponsor(stand: LedgerStand):
         acts.append(spoil_by_creating(stand, waiting))
         waiting.sign(by)
         stand.turns(by)
-        assert finish(stand, by) == TurnReport(late=1)
+        assert finish(stand, by) == TurnReport(already_done=1)
     with stand.relay_engine.begin() as conn:
         assert current_halt(conn, by.account) is None
 

@@ -38,7 +38,7 @@ def test_message_is_minted_forwarded_and_closed(stand: Stand):
     assert stand.turns(relay) == TurnReport()
     stand.close()
     assert stand.received(message) == AMOUNT * 10
-    assert stand.turns(relay) == TurnReport(done=1)
+    assert stand.turns(relay) == TurnReport(confirmed=1)
     assert stand.slots_of(message) == ["confirmed"]
     assert stand.turns(relay) == TurnReport()
 
@@ -82,7 +82,7 @@ def test_expired_attempt_is_replaced_with_same_number(stand: Stand):
     stand.close(1)
     assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.close()
-    assert stand.turns(relay) == TurnReport(done=1)
+    assert stand.turns(relay) == TurnReport(confirmed=1)
     assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
     assert (stand.signed_for(message), stand.slots_of(message)) == (2, ["confirmed"])
 
@@ -122,7 +122,7 @@ def test_channels_share_jobs_without_duplicates(stand: Stand):
     relays = [stand.relay(stand.chain.open(f"channel {n} of {first.nonce}")) for n in range(2)]
     assert [stand.turns(each).opened for each in relays] == [1, 1]
     stand.close()
-    assert [stand.turns(each).done for each in relays] == [1, 1]
+    assert [stand.turns(each).confirmed for each in relays] == [1, 1]
     assert [stand.received(each) for each in (first, second)] == [AMOUNT * 10] * 2
 
 

@@ -129,7 +129,7 @@ def test_submission_is_sent_unchanged_in_fee_bump(stand: LedgerStand):
     assert turns(stand, sender) == TurnReport()
     stand.close()
     assert spent(stand, signed) == UNIT
-    assert turns(stand, sender) == TurnReport(done=1)
+    assert turns(stand, sender) == TurnReport(confirmed=1)
     assert outcomes(stand, signed) == ["confirmed"]
     assert turns(stand, sender) == TurnReport()
     with stand.engine.connect() as conn:
@@ -142,7 +142,7 @@ def test_transaction_sent_by_owner_closes_without_cost(stand: LedgerStand):
     stand.chain.node.submit(signed.envelope.to_xdr_object())
     stand.close()
     sender = submitter(stand)
-    assert turns(stand, sender).done == 1
+    assert turns(stand, sender).confirmed == 1
     with stand.engine.connect() as conn:
         assert conn.scalar(select(slots.c.spent).where(slots.c.key == signed.tx)) == 0
 
@@ -187,7 +187,7 @@ def test_payment_that_would_fail_is_not_paid_for(stand: LedgerStand):
     assert turns(stand, sender).opened == 1
     assert stage_and_reason(stand, signed) == ("SUBMITTED", "not_included")
     stand.close()
-    assert turns(stand, sender).done == 1
+    assert turns(stand, sender).confirmed == 1
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_waiting_submission_is_replaced_and_taken_once(stand: LedgerStand):
     sender = submitter(stand)
     assert turns(stand, sender) == TurnReport(replaced=1, sent=1)
     stand.close()
-    assert turns(stand, sender) == TurnReport(done=1)
+    assert turns(stand, sender) == TurnReport(confirmed=1)
     assert spent(stand, signed) == UNIT
 
 
@@ -377,7 +377,7 @@ def test_closed_submissions_are_skipped_and_open_ones_never(stand: LedgerStand):
     done, sender = accepted(stand), submitter(stand)
     turns(stand, sender)
     stand.close()
-    assert turns(stand, sender).done == 1
+    assert turns(stand, sender).confirmed == 1
     waits = accepted(stand)
     # Both are old: one is closed and one is open.
     with stand.engine.begin() as conn:
@@ -389,7 +389,7 @@ def test_closed_submissions_are_skipped_and_open_ones_never(stand: LedgerStand):
         assert oldest_waiting(conn, STELLAR.id, since) == since, "it stays where that waits"
     turns(stand, sender := submitter(stand))
     stand.close()
-    assert turns(stand, sender).done == 1
+    assert turns(stand, sender).confirmed == 1
     with stand.relay_engine.connect() as conn:
         assert oldest_waiting(conn, STELLAR.id, since) > since + LONG - timedelta(hours=2)
     assert outcomes(stand, done) == outcomes(stand, waits) == ["confirmed"]
@@ -401,7 +401,7 @@ def test_submission_after_closed_ones_is_sent_by_same_process(stand: LedgerStand
         signed = accepted(stand)
         turns(stand, sender)
         stand.close()
-        assert turns(stand, sender).done == 1
+        assert turns(stand, sender).confirmed == 1
         assert outcomes(stand, signed) == ["confirmed"]
 
 

@@ -124,11 +124,11 @@ def test_deposit_to_unusable_trustline_shows_no_calls(kept, actor, accounts, evm
     line = accounts.lines[OWNER, USDC]
     for there, reason in (
         (replace(line, is_authorized=False), "not_authorized"),
-        (replace(line, role=199_999_999), "no_room"),
+        (replace(line, room=199_999_999), "no_room"),
     ):
         accounts.lines[OWNER, USDC] = there
         assert nothing(ask_action(actor, transfer)) == reason
-    accounts.lines[OWNER, USDC] = replace(line, role=200_000_000)
+    accounts.lines[OWNER, USDC] = replace(line, room=200_000_000)
     assert ask_action(actor, transfer).json["action"] is not None
     assert len(stored(kept, transfer)) == len(evm.asked) == 1
 
@@ -215,7 +215,7 @@ def test_unpayable_recipient_shows_no_action(kept, actor, stellar, accounts):
     transfer, stellar.made = stellar_payment(kept), drafted()
     line = accounts.lines.pop((NOBODY, USDC))
     assert nothing(ask_action(actor, transfer)) == "no_trustline"
-    accounts.lines[NOBODY, USDC] = replace(line, role=99_999_999)
+    accounts.lines[NOBODY, USDC] = replace(line, room=99_999_999)
     assert nothing(ask_action(actor, transfer)) == "no_room"
     assert stellar.asked == stored(kept, transfer) == []
 
