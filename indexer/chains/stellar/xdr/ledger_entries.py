@@ -78,7 +78,7 @@ def trustline(entry: str) -> Trustline:
         account=_address(line.account_id.account_id.ed25519),
         asset=AssetId(f"stellar:{asset.code}:{asset.issuer}"),
         is_authorized=bool(line.flags.uint32 & xdr.TrustLineFlags.AUTHORIZED_FLAG),
-        role=BaseUnits(max(0, line.limit.int64 - line.balance.int64 - buying)),
+        room=BaseUnits(max(0, line.limit.int64 - line.balance.int64 - buying)),
         spendable=BaseUnits(max(0, line.balance.int64 - selling)),
     )
 
