@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from indexer.analytics.daily import BOOK, FIGURES, ROUTES, Figure, due_days
 from indexer.config.networks import Network
-from warehouse_schema import projections as tables
+from warehouse_schema import daily as tables
 from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.metadata import ANALYTICS
 

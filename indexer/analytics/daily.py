@@ -24,8 +24,8 @@ from indexer.errors import DayStillOpen
 from indexer.facts import days
 from indexer.facts.columns_copy import copy_text, text_of_frame
 from indexer.facts.sessions import lease_session
+from warehouse_schema import daily as tables
 from warehouse_schema import locks
-from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId
 
 logger = logging.getLogger(__name__)

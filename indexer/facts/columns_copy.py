@@ -14,9 +14,9 @@ import polars as pl
 from sqlalchemy import ARRAY, Column, Connection, LargeBinary, Table
 
 from indexer.facts.rows import copy_in
+from warehouse_schema.daily import market_days, provider_days, route_days
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import blocks, evm_logs, quarantined_ledgers, stellar_events
-from warehouse_schema.projections import market_days, provider_days, route_days
 
 TABLES: dict[str, Table] = {
     table.name: table

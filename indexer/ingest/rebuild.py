@@ -26,8 +26,9 @@ from indexer.movements.store import affected_movements, cctp_rows, oft_rows
 from indexer.orderbook.refold import Refold, book_history
 from indexer.orderbook.store import BOOK_TABLES
 from indexer.transfers.store import refold_all, state_differences
+from warehouse_schema.daily import days_done
 from warehouse_schema.identifiers import Bytes32, Height
-from warehouse_schema.projections import days_done, movements
+from warehouse_schema.projections import movements
 
 logger = logging.getLogger(__name__)
 

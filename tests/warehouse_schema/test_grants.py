@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
-from warehouse_schema import access, events, facts, intake, lock_tables, projections, relay
+from warehouse_schema import access, daily, events, facts, intake, lock_tables, projections, relay
 from warehouse_schema.engine import ROLES, Role, make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import migrate
@@ -16,7 +16,7 @@ from warehouse_schema.views import NAMES as VIEWS
 
 TABLES = {
     f"{table.schema}.{table.name}": table
-    for role in (access, events, facts, intake, lock_tables, projections, relay)
+    for role in (access, daily, events, facts, intake, lock_tables, projections, relay)
     for table in vars(role).values()
     if isinstance(table, Table)
 }

@@ -17,7 +17,7 @@ from indexer.analytics.export.files import DayMarker, ExportFolder
 from indexer.analytics.export.tables import FACTS, ExportSet, locate_day, read_day, schema_of
 from indexer.errors import DayStillOpen
 from indexer.facts import days
-from warehouse_schema.projections import days_done
+from warehouse_schema.daily import days_done
 
 logger = logging.getLogger(__name__)
 

@@ -35,8 +35,8 @@ from tests.factories.days import (
     slow_history,
 )
 from tests.factories.events import make_block
+from warehouse_schema.daily import days_done, market_days, provider_days
 from warehouse_schema.identifiers import BaseUnits, Height, UnixSeconds
-from warehouse_schema.projections import days_done, market_days, provider_days
 
 NETWORK = load_network("devnet")
 FIRST = date(2026, 11, 18)

@@ -17,10 +17,10 @@ from indexer.ingest.redecode import run as revision
 from tests.factories.days import append_ledgers, ingest_ledgers, slow_history
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.indexer.ingest.test_redecode import decoding, old_decode
+from warehouse_schema.daily import route_days
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import changed_days
 from warehouse_schema.identifiers import Height
-from warehouse_schema.projections import route_days
 
 HOURS_A_BLOCK = 6 * 3_600
 """The chain begins on 2023-11-14 at 22:13:20; four blocks a day."""

@@ -20,8 +20,9 @@ from tests.factories.events import (
     make_stellar_event,
 )
 from warehouse_schema.columns import BaseUnitsType
+from warehouse_schema.daily import provider_days
 from warehouse_schema.facts import evm_logs, stellar_events
-from warehouse_schema.projections import depth, provider_days
+from warehouse_schema.projections import depth
 
 HOSTILE = [
     "",

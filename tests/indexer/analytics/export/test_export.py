@@ -33,9 +33,9 @@ from tests.factories.events import (
     make_sparse_event,
 )
 from warehouse_schema.columns import BaseUnitsType
+from warehouse_schema.daily import market_days
 from warehouse_schema.events import EVENT_TABLES, oft_sent
 from warehouse_schema.facts import blocks, evm_logs
-from warehouse_schema.projections import market_days
 
 NETWORK = load_network("devnet")
 FIRST, LAST = date(2026, 11, 18), date(2026, 11, 20)
