@@ -74,6 +74,13 @@ class _Cursor:
         self.at += 4
         return int.from_bytes(self.raw[self.at - 4 : self.at], "big")
 
+    def count(self) -> int:
+        """Read a number of elements, each of which takes at least 4 bytes."""
+        count = self.integer()
+        if count and 4 * count > len(self.raw) - self.at:
+            raise Malformed(f"{count} elements at {self.at - 4}")
+        return count
+
     def expect(self, *allowed: int) -> int:
         value = self.integer()
         if value not in allowed:
@@ -99,7 +106,7 @@ def locate_parts(raw: bytes) -> LedgerParts:
                 _locate_transaction_set(cursor, version, parts)
             elif part == "txProcessing":
                 of_version = "TransactionResultMetaV1" if version == 2 else "TransactionResultMeta"
-                for _ in range(cursor.integer()):
+                for _ in range(cursor.count()):
                     parts.applied.append(_locate_transaction(cursor, fields(of_version)))
             else:
                 cursor.skip(skip)
@@ -119,31 +126,31 @@ def _locate_transaction_set(cursor: _Cursor, version: int, parts: LedgerParts) -
     else:
         cursor.expect(1)
         cursor.at += HASH
-        for _ in range(cursor.integer()):
+        for _ in range(cursor.count()):
             # `TransactionPhase`: components in sequence, or stages of parallel clusters.
             if cursor.expect(0, 1) == 0:
-                for _ in range(cursor.integer()):
+                for _ in range(cursor.count()):
                     cursor.expect(0)
                     cursor.skip(_BASE_FEE)
                     _locate_envelopes(cursor, parts)
             else:
                 cursor.skip(_BASE_FEE)
-                for _ in range(cursor.integer()):
-                    for _ in range(cursor.integer()):
+                for _ in range(cursor.count()):
+                    for _ in range(cursor.count()):
                         _locate_envelopes(cursor, parts)
     parts.transaction_set = slice(begin, cursor.at)
 
 
 def _locate_envelopes(cursor: _Cursor, parts: LedgerParts) -> None:
     """`TransactionEnvelope<>`."""
-    for _ in range(cursor.integer()):
+    for _ in range(cursor.count()):
         begin = cursor.at
         kind = cursor.raw[begin : begin + 4]
         cursor.at += 4
         body = cursor.skip(_ENVELOPES[kind])
         is_v0 = kind == _TX_V0
         parts.signed.append((_V0_SIGNED_AS, body) if is_v0 else (b"", slice(begin, body.stop)))
-        for _ in range(cursor.integer()):
+        for _ in range(cursor.count()):
             cursor.skip(_SIGNATURE)
 
 
@@ -175,14 +182,14 @@ def _locate_events(cursor: _Cursor, transaction: TransactionParts) -> None:
             if cursor.expect(0, 1):
                 _locate_soroban_meta(cursor, version, transaction)
         elif version == 4 and part == "operations":
-            for _ in range(cursor.integer()):
+            for _ in range(cursor.count()):
                 for operation_part, skip_part in fields("OperationMetaV2"):
                     if operation_part == "events":
                         transaction.operations.append(_locate_contract_events(cursor))
                     else:
                         cursor.skip(skip_part)
         elif version == 4 and part == "events":
-            for _ in range(cursor.integer()):
+            for _ in range(cursor.count()):
                 event = cursor.skip(_STAGED_EVENT)
                 stage = cursor.raw[event.start : event.start + 4]
                 transaction.staged.append((stage, slice(event.start + 4, event.stop)))
@@ -210,4 +217,4 @@ def _locate_soroban_meta(cursor: _Cursor, version: int, transaction: Transaction
 
 def _locate_contract_events(cursor: _Cursor) -> list[slice]:
     """`ContractEvent<>`."""
-    return [cursor.skip(_EVENT) for _ in range(cursor.integer())]
+    return [cursor.skip(_EVENT) for _ in range(cursor.count())]

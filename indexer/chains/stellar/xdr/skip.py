@@ -149,9 +149,11 @@ def _zeros(padding: bytes) -> Skipper:
 def _counted_array(element: _Compiled, max_count: int) -> Skipper:
     def skip(raw: bytes, at: int) -> int:
         count = int.from_bytes(raw[at : at + 4], "big")
-        if count > max_count:
-            raise Malformed(f"{count} elements at {at}")
         at += 4
+        # No element of `schema.x` is shorter than 4 bytes. Some end past the end of the bytes
+        # without an error, so a forged count would otherwise cost up to 2^32 iterations.
+        if count > max_count or (count and 4 * count > len(raw) - at):
+            raise Malformed(f"{count} elements at {at - 4}")
         if isinstance(element, int):
             return at + count * element
         for _ in range(count):

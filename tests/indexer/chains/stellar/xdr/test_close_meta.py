@@ -9,6 +9,7 @@ from stellar_sdk import scval, xdr
 
 from indexer.chains.stellar.xdr.close_meta import decode_ledger
 from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL
+from indexer.chains.stellar.xdr.meta_parts import locate_parts, words
 from indexer.chains.stellar.xdr.skip import Malformed
 from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer, IndexerError, UnsupportedProtocol
@@ -111,6 +112,15 @@ def test_truncated_or_extended_ledger_is_refused(cut: int) -> None:
         _decode(raw[:-cut], DEVNET)
     with pytest.raises(Malformed):
         _decode(raw + bytes(cut), DEVNET)
+
+
+def test_forged_count_is_malformed_at_once() -> None:
+    raw = recorded_raws()[HEIGHTS[-1]]
+    begin = locate_parts(raw).transaction_set.start
+    # A generalized set of one parallel phase whose clusters end past the bytes.
+    forged = words(1) + bytes(32) + words(1, 1, 0, 1_000_000)
+    with pytest.raises(Malformed, match="1000000 elements"):
+        locate_parts(raw[:begin] + forged)
 
 
 def test_wrapper_of_unknown_version_is_unsupported() -> None:

@@ -130,6 +130,7 @@ MALFORMED = {
     "padding that is not 0": ("SCVal", _symbol(b"a")[:-1] + b"\1"),
     "padding that is missing": ("SCVal", _symbol(b"a")[:-1]),
     "more signers than there may be": ("AccountEntryExtensionV2", _word(0) * 2 + _word(21)),
+    "more sets than bytes for them": ("SCPQuorumSet", _word(0) * 2 + _word(100_000)),
 }
 
 
