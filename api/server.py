@@ -26,11 +26,11 @@ GRACE_SECONDS = "4"
 KEEP_ALIVE_SECONDS = "75"
 """Longer than a proxy keeps its own end (60 s for most), so that it is the proxy that closes: it
 would send a request into a connection that we are just closing. A waiting one takes no thread."""
-MOST_WORKERS = 8
+MAX_WORKERS = 8
 """By default; each may hold 9 connections of Postgres, which has 100 unless told otherwise."""
 OPEN_FILES = 65_536
 """That a worker may have open, if the system allows; each client and each stream is one."""
-MOST_CONNECTIONS = 4_000
+MAX_CONNECTIONS = 4_000
 """Clients of one worker at a time, beside its streams."""
 
 _NO_PROXY = (
@@ -116,7 +116,7 @@ def _forget(_: Any, worker: Any) -> None:
 
 def default_workers() -> int:
     """One a core; never one alone, which nobody would stand in for while it restarts."""
-    return min(MOST_WORKERS, max(2, os.cpu_count() or 1))
+    return min(MAX_WORKERS, max(2, os.cpu_count() or 1))
 
 
 def _connections() -> int:
@@ -124,7 +124,7 @@ def _connections() -> int:
 
     The other half is for streams, which are not counted here, and for all else.
     """
-    return max(int(THREADS) + 1, min(MOST_CONNECTIONS, _open_files() // 2))
+    return max(int(THREADS) + 1, min(MAX_CONNECTIONS, _open_files() // 2))
 
 
 def _open_files() -> int:

@@ -81,7 +81,7 @@ def check_order(
     if matching := {log for log, differences in compared if not differences}:
         return Match(tuple(sorted(matching)))
     if not compared:
-        return Mismatch(("contract",), f"{mined.tx} holds no {_wanted(orders[0])}")
+        return Mismatch(("contract",), f"{mined.tx} holds no {_expected(orders[0])}")
     nearest = min((differences for _, differences in compared), key=len)
     said = "; ".join(f"{each.field} is {each.found}, not {each.asked}" for each in nearest)
     return Mismatch(tuple(each.field for each in nearest), f"{mined.tx}: {said}")
@@ -141,9 +141,9 @@ def _differences(
 ) -> list[_Difference]:
     match order, event:
         case BurnOrder(), DepositForBurn():
-            asked, found = _burn_asked(network, payer, order), _burn_found(event)
+            asked, found = _burn_expected(network, payer, order), _burn_found(event)
         case SendOrder(), OftSent():
-            asked, found = _send_asked(network, payer, order), _send_found(order, event, packet)
+            asked, found = _send_expected(network, payer, order), _send_found(order, event, packet)
         case _:
             raise TypeError(f"{type(event).__name__} is not what {type(order).__name__} orders")
     return [
@@ -153,7 +153,7 @@ def _differences(
     ]
 
 
-def _burn_asked(network: Network, payer: EvmAddress, burn: BurnOrder) -> Mapping[str, object]:
+def _burn_expected(network: Network, payer: EvmAddress, burn: BurnOrder) -> Mapping[str, object]:
     remote = network.stellar.cctp_token_messenger
     return {
         "sender": payer,
@@ -184,7 +184,7 @@ def _burn_found(burn: DepositForBurn) -> Mapping[str, object]:
     }
 
 
-def _send_asked(network: Network, payer: EvmAddress, send: SendOrder) -> Mapping[str, object]:
+def _send_expected(network: Network, payer: EvmAddress, send: SendOrder) -> Mapping[str, object]:
     remote = network.stellar.oft
     return {
         "sender": payer,
@@ -217,7 +217,7 @@ def _send_found(send: SendOrder, sent: OftSent, packet: PacketSent | None) -> Ma
     }
 
 
-def _wanted(order: EvmOrder) -> str:
+def _expected(order: EvmOrder) -> str:
     if isinstance(order, BurnOrder):
         return f"DepositForBurn of {order.messenger}"
     return f"OFTSent of {order.oft}"

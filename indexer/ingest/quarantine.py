@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from indexer.chains.ports import ChainReader, RawEvent
-from indexer.chains.stellar.filters import wanted_events
+from indexer.chains.stellar.filters import requested_events
 from indexer.chains.stellar.xdr.close_meta import decode_meta
 from indexer.chains.watchlist import Watched
 from indexer.config.networks import Network
@@ -137,7 +137,7 @@ def _read_stored(
         return _Failure("damaged", str(error))
     if decoded.block.hash != ledger.block_hash:
         return _Failure("damaged", f"these are the bytes of ledger {decoded.block.hash}")
-    return wanted_events(chain, watched, decoded.events)
+    return requested_events(chain, watched, decoded.events)
 
 
 def _read_source(

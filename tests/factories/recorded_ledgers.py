@@ -17,7 +17,7 @@ from pathlib import Path
 import zstandard
 
 from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
-from indexer.chains.stellar.filters import wanted_events
+from indexer.chains.stellar.filters import requested_events
 from indexer.chains.stellar.xdr.batches import split_batch
 from indexer.chains.stellar.xdr.close_meta import decode_meta
 from indexer.chains.stellar.xdr.ledgers import (
@@ -97,7 +97,7 @@ class RecordedLedgers:
         unread: list[UnreadLedger] = []
         for block in blocks:
             try:
-                events += wanted_events(self._chain, watched, self.ledger(block.height).events)
+                events += requested_events(self._chain, watched, self.ledger(block.height).events)
             except UndecodableLedger as error:
                 unread.append(UnreadLedger(block, str(error), self._metas[block.height], _SOURCE))
         return Range(tuple(blocks), tuple(events), tuple(unread))

@@ -53,7 +53,7 @@ def _create_cluster(places: Places, binaries: Binaries, *, durable: bool) -> Non
     # A killed first start may have left a partial one.
     places.password_file.unlink(missing_ok=True)
     write_private(places.password_file, secrets.token_urlsafe(32))
-    staging = places.beside("new")
+    staging = places.sibling("new")
     if staging.exists():
         shutil.rmtree(staging)  # A first start that was killed left it.
     staging.mkdir(mode=0o700)

@@ -249,7 +249,7 @@ class EmbeddedPostgres:
         deadline = began + _START_TIMEOUT
         while True:
             disown_pid_file(self.data_dir)
-            port = choose_port(self.port, self._kept_port())
+            port = choose_port(self.port, self._saved_port())
             failure = self._try_to_start(port)
             if failure is None:
                 self.port_file.write_text(f"{port}\n")
@@ -273,7 +273,7 @@ class EmbeddedPostgres:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _kept_port(self) -> int:
+    def _saved_port(self) -> int:
         return leading_int(self.port_file.read_text()) if self.port_file.exists() else 0
 
     def _try_to_start(self, port: int) -> str | None:
@@ -299,7 +299,7 @@ class EmbeddedPostgres:
 
     def _turn_over_log(self) -> None:
         if self.log_file.exists() and self.log_file.stat().st_size > _LARGEST_LOG_BYTES:
-            self.log_file.replace(self._places.beside("log.1"))
+            self.log_file.replace(self._places.sibling("log.1"))
 
     def _run(
         self, program: str, *arguments: str, output: int = subprocess.PIPE

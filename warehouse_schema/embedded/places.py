@@ -19,19 +19,19 @@ class Places:
     @property
     def password_file(self) -> Path:
         """Where the password is, mode 0600."""
-        return self.beside("password")
+        return self.sibling("password")
 
     @property
     def port_file(self) -> Path:
         """Where the port is kept over restarts."""
-        return self.beside("port")
+        return self.sibling("port")
 
     @property
     def log_file(self) -> Path:
         """Where the server logs."""
-        return self.beside("log")
+        return self.sibling("log")
 
-    def beside(self, kind: str) -> Path:
+    def sibling(self, kind: str) -> Path:
         """The file or folder of that kind next to the data folder."""
         return self.data.with_name(f"{self.data.name}.{kind}")
 
@@ -50,7 +50,7 @@ class Places:
         """One starts or stops at a time, the others find it done."""
         _make_folders(self.data.parent)
         # The kernel frees the lock when its holder dies, and Postgres does not inherit it.
-        with self.beside("lock").open("w") as lock:
+        with self.sibling("lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -155,7 +155,7 @@ class EvmHistory(EvmReader):
         if self.config.bloom_is_reliable:
             self._check_bloom_columns(node, headers, logs, [*self._emitters, *transfers])
         if recipients is None:
-            is_transfer = _is_wanted(union_filter(transfer_filters(self.config, None)))
+            is_transfer = _is_requested(union_filter(transfer_filters(self.config, None)))
             recipient = pl.lit("0x") + pl.col("topics").list.get(2, null_on_oob=True).str.slice(26)
             found = logs.filter(is_transfer).select(recipient).to_series().drop_nulls().unique()
             is_watched = recipient.is_in(sorted(watchlist.intersection(found.to_list())))
@@ -191,7 +191,7 @@ class EvmHistory(EvmReader):
         self._check_none(logs, pl.col("block_hash") != pl.col("read_hash"), "is of another block")
         if self.config.bloom_is_reliable:
             self._check_transactions(logs, headers)
-        self._check_none(logs, ~_is_wanted(requested), "was not asked for")
+        self._check_none(logs, ~_is_requested(requested), "was not asked for")
         return logs.select(*LOG_COLUMNS)
 
     def _parsed(self, text: bytes) -> pl.DataFrame:
@@ -278,7 +278,7 @@ def _are_well_formed(logs: pl.DataFrame) -> bool:
     )
 
 
-def _is_wanted(requested: LogFilter) -> pl.Expr:
+def _is_requested(requested: LogFilter) -> pl.Expr:
     """`LogFilter.wants`, over the columns."""
     topic = pl.col("topics").list
     wanted = [

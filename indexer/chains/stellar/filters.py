@@ -41,7 +41,7 @@ def is_requested(chain: StellarChain, event: StellarEvent) -> bool:
     return event.contract in chain.event_contracts or event.contract in chain.tokens
 
 
-def wanted_events(
+def requested_events(
     chain: StellarChain, watched: Watched, events: Iterable[StellarEvent]
 ) -> list[StellarEvent]:
     """The wanted events, in order."""

@@ -27,7 +27,7 @@ import orjson
 import zstandard
 
 from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
-from indexer.chains.stellar.filters import wanted_events
+from indexer.chains.stellar.filters import requested_events
 from indexer.chains.stellar.lake_store import (
     CONFIGURATION,
     FIRST_LEDGER,
@@ -139,7 +139,7 @@ class LakeReader:
                 self._last_batch = None
                 unread.append(UnreadLedger(ledger.block, str(error), meta, self._store.name))
             else:
-                events += wanted_events(self._chain, watchlist, decoded.events)
+                events += requested_events(self._chain, watchlist, decoded.events)
             self._count(hits=1)
         with self._named_errors():
             check_linked(blocks)

@@ -25,7 +25,7 @@ from indexer.chains.stellar.filters import (
     EventFilter,
     event_filters,
     is_requested,
-    wanted_events,
+    requested_events,
 )
 from indexer.chains.stellar.node_version import check_software, upgrade_ahead
 from indexer.chains.stellar.rpc import RequestRefused, StellarRpc
@@ -168,7 +168,7 @@ class StellarReader:
                     if not is_requested(self._chain, event):
                         raise _unrequested(event)
                 # One page at a time: a token may have more events than fit into memory.
-                for event in wanted_events(self._chain, watched, events):
+                for event in requested_events(self._chain, watched, events):
                     if found.setdefault(event.event_id, event) != event:
                         raise _unrequested(event)
         return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stellar_sdk import StrKey, scval, xdr
 
-from indexer.chains.stellar.filters import wanted_events
+from indexer.chains.stellar.filters import requested_events
 from indexer.chains.stellar.xdr.close_meta import decode_ledger
 from indexer.chains.stellar.xdr.prefilter import accounts_in, prefilter_of
 from tests.factories.stellar_events import account, contract
@@ -57,7 +57,7 @@ def test_devnet_ledger_with_wanted_event_is_a_hit() -> None:
     watched = {*DEVNET.watched, *watched_accounts()}
     hits = {
         raw: bool(
-            wanted_events(
+            requested_events(
                 DEVNET, watched, decode_ledger(raw, DEVNET.id, DEVNET.passphrase)[0].events
             )
         )
