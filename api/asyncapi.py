@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from api.description import Parameter
 from api.errors import CODES
-from api.openapi import Components, Json, examples, handshake_refusals
+from api.openapi import Components, Json, examples, public_refusals
+from api.operation import Parameter, operation_of
 from api.stream.client import CLOSE_REASONS
-from api.stream.description import QUERY
+from api.stream.requests import QUERY
 from api.stream.schema import MESSAGES, Authentication
+from api.stream.socket import ask_to_upgrade
 
 _PATH = "/api/v1/stream"
 _INFO = """
@@ -86,7 +87,10 @@ def _endings() -> list[str]:
 
 def _refusals() -> Iterator[Json]:
     """What is answered in HTTP where there is no upgrade; AsyncAPI has no word for it."""
-    for status, codes in handshake_refusals().items():
+    handshake = operation_of(ask_to_upgrade)
+    if handshake is None:
+        raise LookupError("the stream's view has no @operation")
+    for status, codes in public_refusals(handshake).items():
         for code in codes:
             yield {"status": status, "code": code, "meaning": CODES[code].meaning}
 

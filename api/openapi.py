@@ -1,8 +1,4 @@
-"""The OpenAPI 3.1 document of an app: its routes, each as its feature describes it.
-
-Paths, methods and auth rules come from the app, bodies from the types that `responses.py` returns.
-Only the descriptions are written by hand.
-"""
+"""The OpenAPI 3.1 document of an app, from its URL rules, auth rules and views (`@operation`)."""
 
 import json
 import re
@@ -10,26 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from flask import Flask
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from werkzeug.routing import Rule
 
-import api.actions.description
-import api.auth.description
-import api.document.description
-import api.health.description
-import api.orderbook.description
-import api.quotes.description
-import api.routes.description
-import api.status.description
-import api.stream.description
-import api.transfers.description
-import api.webhooks.description
 from api.auth.owner import RULES, public
-from api.description import (
+from api.errors import CODES
+from api.operation import (
     IF_MATCH,
     RATE_LIMITS,
     RETRY_AFTER,
@@ -38,36 +24,12 @@ from api.description import (
     Operation,
     Parameter,
     ResponseDoc,
+    Tag,
+    operation_of,
 )
-from api.errors import CODES
 from api.parsing import JSON
 from api.rate_limits import UNLIMITED_PATHS
-from api.webhooks.description import POSTED
-
-OPERATIONS: Mapping[str, Operation] = {
-    **api.auth.description.OPERATIONS,
-    **api.routes.description.OPERATIONS,
-    **api.status.description.OPERATIONS,
-    **api.quotes.description.OPERATIONS,
-    **api.transfers.description.OPERATIONS,
-    **api.actions.description.OPERATIONS,
-    **api.webhooks.description.OPERATIONS,
-    **api.orderbook.description.OPERATIONS,
-    **api.stream.description.OPERATIONS,
-    **api.health.description.OPERATIONS,
-    **api.document.description.OPERATIONS,
-}
-"""Endpoint → operation. An endpoint that is neither here nor in `PAGES` fails a test."""
-
-PAGES = frozenset(
-    {
-        *("market.show_page", "market.send_asset"),
-        *("document.show_page", "document.send_asset"),
-        # The same path as `stream.ask_to_upgrade`, once it is a WebSocket's.
-        "stream.open_stream",
-    }
-)
-"""Endpoints for people's browsers, which are no part of what a client is promised."""
+from api.webhooks.schema import TRANSFER_CHANGED
 
 EVERYWHERE: Mapping[int, tuple[str, ...]] = {
     400: ("BAD_QUERY",),
@@ -114,10 +76,14 @@ def openapi(app: Flask) -> Json:
     components = Components()
     paths: dict[str, Json] = {}
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
-        for method, operation in _operations(rule):
+        operation = operation_of(app.view_functions[rule.endpoint])
+        if operation is None:
+            continue
+        auth_rule = _auth_rule(app, rule)
+        general = _general(auth_rule, is_counted=rule.rule not in UNLIMITED_PATHS)
+        for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
             path = paths.setdefault(template(rule.rule), {})
-            general = _general(_auth_rule(app, rule), is_counted=rule.rule not in UNLIMITED_PATHS)
-            path[method] = _operation(operation, _auth_rule(app, rule), general, components)
+            path[method.lower()] = _operation(operation, auth_rule, general, components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -127,9 +93,9 @@ def openapi(app: Flask) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "The host that serves this document."}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(o.tag for o in OPERATIONS.values())],
+        "tags": [{"name": tag} for tag in get_args(Tag)],
         "paths": paths,
-        "webhooks": {POSTED.name: {"post": _posted(POSTED, components)}},
+        "webhooks": {TRANSFER_CHANGED.name: {"post": _posted(TRANSFER_CHANGED, components)}},
         "components": {
             "schemas": components.schemas,
             "securitySchemes": {"bearer": _BEARER},
@@ -173,14 +139,6 @@ def _posted(posted: CallbackDoc, components: "Components") -> Json:
 def template(rule: str) -> str:
     """A path as OpenAPI writes it: `/intents/{order_id}` of `/intents/<order_id>`."""
     return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule)
-
-
-def _operations(rule: Rule) -> Iterator[tuple[str, Operation]]:
-    operation = OPERATIONS.get(rule.endpoint)
-    if operation is None:
-        return
-    for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
-        yield method.lower(), operation
 
 
 def _auth_rule(app: Flask, rule: Rule) -> Any:
@@ -286,7 +244,7 @@ def _operation(
     if operation.description:
         said["description"] = operation.description
     if operation.body is not None:
-        schema = components.schema(operation.body.shape, "validation")
+        schema = components.schema(operation.body, "validation")
         said["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     return said
 
@@ -313,7 +271,9 @@ def _responses(operation: Operation, general: Sequence[_Refusals], components: C
 def _refusals(operation: Operation, general: Sequence[_Refusals]) -> Mapping[int, tuple[str, ...]]:
     """Status → codes: its own, and those of the general tables."""
     found: dict[int, dict[str, None]] = {}
-    for table in (operation.refusals, _by_parameters(operation), *general):
+    for code in operation.refusals:
+        found.setdefault(CODES[code].status, {})[code] = None
+    for table in (_by_parameters(operation), *general):
         for status, codes in table.items():
             found.setdefault(status, {}).update(dict.fromkeys(codes))
     return {status: tuple(codes) for status, codes in found.items()}
@@ -342,10 +302,9 @@ def _answer(operation: Operation, answer: ResponseDoc, components: Components) -
     return said
 
 
-def handshake_refusals() -> Mapping[int, tuple[str, ...]]:
-    """Status → codes of what the stream may answer instead of an upgrade."""
-    general = _general(public, is_counted=True)
-    return dict(sorted(_refusals(OPERATIONS["stream.ask_to_upgrade"], general).items()))
+def public_refusals(operation: Operation) -> Mapping[int, tuple[str, ...]]:
+    """Status → codes of an operation that needs no token and is counted."""
+    return dict(sorted(_refusals(operation, _general(public, is_counted=True)).items()))
 
 
 def _refusal(

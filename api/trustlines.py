@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
 from api.deps import require_accounts
-from api.description import BaseUnitsText
+from api.text_types import BaseUnitsText
 from indexer.actions.onboarding import FEE_BID, reserves
 from indexer.config.networks import StellarChain
 from indexer.policy.sponsorship import (

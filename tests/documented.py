@@ -1,7 +1,7 @@
 """Holds answers of an app against what the OpenAPI document says of them."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flask import Flask
@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import TestResponse
 
-from api.openapi import OPERATIONS, openapi, template
+from api.openapi import openapi, template
+from api.operation import Operation, operation_of
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ def complaints(app: Flask, response: TestResponse) -> Iterator[str]:
         rule, _ = app.url_map.bind("").match(asked.path, asked.method, return_rule=True)
     except HTTPException:
         return
-    if rule.endpoint not in OPERATIONS or asked.method == "OPTIONS":
+    if rule.endpoint not in operations(app) or asked.method == "OPTIONS":
         return
     method = "get" if asked.method == "HEAD" else asked.method.lower()
     where = f"{asked.method} {asked.path} → {response.status_code}"
@@ -47,6 +48,12 @@ def complaints(app: Flask, response: TestResponse) -> Iterator[str]:
             yield f"{where}: the document promises {name}"
     if asked.method != "HEAD":
         yield from (f"{where}: {problem}" for problem in _body(answer, response, document))
+
+
+def operations(app: Flask) -> Mapping[str, Operation]:
+    """Endpoint → what its view is described with; pages for browsers have nothing."""
+    found = {endpoint: operation_of(view) for endpoint, view in app.view_functions.items()}
+    return {endpoint: each for endpoint, each in found.items() if each is not None}
 
 
 def _body(answer: Json, response: TestResponse, document: Json) -> Iterator[str]:

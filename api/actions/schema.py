@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import BaseUnitsText
+from api.text_types import BaseUnitsText
 from api.trustlines import NeededTrustline
 
 Idle: TypeAlias = Literal[

@@ -22,6 +22,7 @@ from api.actions.submissions import (
 from api.actions.tasks import NoAction, find_task, lock_transfer
 from api.auth.owner import owner, owner_only
 from api.deps import deps, require_accounts, snapshot
+from api.operation import NO_STORE, TRANSFER_ID, operation
 from api.parsing import read_body
 from api.transfers.access import OwnedTransferId, access_transfer
 from api.transfers.responses import load_transfer_response
@@ -33,8 +34,20 @@ actions.before_request(owner_only)
 
 
 @actions.get("/v1/transfers/<transfer>/actions")
+@operation(
+    "showAction",
+    "Transfers",
+    {200: "The action, or why there is none."},
+    headers=(NO_STORE,),
+    parameters=(TRANSFER_ID,),
+    refusals=("TRANSFER_NOT_FOUND", "CHAIN_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
+)
 def show_action(transfer: str) -> schema.Actions:
-    """The owner's next action; it is stored before it is shown."""
+    """What you can do now.
+
+    The next thing that a transfer needs of its owner. Everything in it follows from the quote
+    and from public data: check that before anything is signed.
+    """
     network = deps().network
     with snapshot() as conn:
         owned = access_transfer(conn, owner(), transfer)
@@ -47,6 +60,7 @@ def show_action(transfer: str) -> schema.Actions:
             current = find_task(conn, network, owned)
             if isinstance(current, NoAction):
                 found = current
+            # Stored before it is shown.
             elif store_action(conn, owned, found.action, found.tx):
                 return {"action": found.action, "reason": None, "needs_trustline": found.needs}
             else:
@@ -55,8 +69,35 @@ def show_action(transfer: str) -> schema.Actions:
 
 
 @actions.post("/v1/transfers/<transfer>/submissions")
+@operation(
+    "submitTransaction",
+    "Transfers",
+    {200: "It is; the transfer."},
+    headers=(NO_STORE,),
+    parameters=(TRANSFER_ID,),
+    body=NewSubmission,
+    refusals=(
+        *(
+            "BAD_BODY",
+            "BAD_SUBMISSION",
+            "TRANSFER_NOT_FOUND",
+            "DUPLICATE_SUBMISSION",
+            "NOT_AWAITED",
+        ),
+        *("UNSUPPORTED_MEDIA_TYPE", "SUBMISSION_MISMATCH", "NOT_MINED", "TOO_MANY_FAILURES"),
+        *("CHAIN_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
+    ),
+)
 def submit(transfer: str) -> Transfer:
-    """Verify the transaction that was sent for an action, and store it."""
+    """Say which transaction you sent, or hand in the one you signed.
+
+    An EVM transaction is named by its hash, read from the chain and held against the actions
+    that were shown, member by member. A Stellar one is handed in signed, and sent in a fee bump
+    of the service's. A mismatch changes nothing, and `fields` names what differs. A transaction
+    that is never submitted is found all the same. The hash of a payment to a deposit address is
+    a hint that changes nothing: it is answered with the transfer, unless it is mined and pays
+    nothing to that address.
+    """
     network, body = deps().network, read_body(NewSubmission)
     with snapshot() as conn:
         owned = access_transfer(conn, owner(), transfer)

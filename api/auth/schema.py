@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import AccountText, Time
+from api.text_types import AccountText, Time
 
 
 class Challenge(TypedDict):

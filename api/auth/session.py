@@ -7,6 +7,7 @@ from api.auth.owner import current_session, owner_only
 from api.auth.revocation import Revocations
 from api.deps import deps
 from api.errors import BadRequest
+from api.operation import operation
 from api.responses import iso_time
 
 session = Blueprint("session", __name__)
@@ -14,8 +15,11 @@ session.before_request(owner_only)
 
 
 @session.get("/v1/session")
+@operation(
+    "showSession", "Who is asking", {200: "Who is asking, and until when the token is good."}
+)
 def show() -> schema.Session:
-    """The session of the token."""
+    """Whose the token is."""
     shown = current_session()
     return {
         "account": shown.account,
@@ -25,8 +29,14 @@ def show() -> schema.Session:
 
 
 @session.delete("/v1/session")
+@operation(
+    "endSession", "Who is asking", {200: "The token is given up."}, refusals=("NOT_OUR_TOKEN",)
+)
 def end() -> schema.Revoked:
-    """Revoke the token: every process refuses it from the next request on."""
+    """Log out.
+
+    The token is refused from the next request on.
+    """
     ended = current_session()
     if ended.jti is None:
         raise BadRequest(

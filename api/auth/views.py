@@ -14,6 +14,7 @@ from api.auth.stellar_toml import stellar_toml
 from api.auth.tokens import Tokens
 from api.deps import deps
 from api.errors import BadRequest, NotFound
+from api.operation import NO_STORE, HeaderDoc, Parameter, Schema, operation
 from api.parsing import Strict, read_body_or_form, read_query
 from api.ports import Accounts
 from api.responses import cacheable
@@ -22,6 +23,9 @@ from indexer.addresses import stellar_account
 AUTH, TOML = "/auth", "/.well-known/stellar.toml"
 MAX_BODY_BYTES = 16 * 1024
 """Twice the longest challenge: a form may encode a character as three bytes."""
+
+_ACCOUNT: Schema = {"type": "string", "format": "stellar-account", "pattern": "^G[A-Z2-7]{55}$"}
+_ANY_ORIGIN = HeaderDoc("Access-Control-Allow-Origin", "`*`: wallets are web pages.")
 
 auth = Blueprint("auth", __name__)
 auth.before_request(public)
@@ -40,8 +44,17 @@ class SignInOff(NotFound):
 
 
 @auth.get(TOML)
+@operation(
+    "showStellarToml",
+    "Who is asking",
+    {200: "The file."},
+    shape=str,
+    media_type="text/plain",
+    headers=(_ANY_ORIGIN,),
+    cached=True,
+)
 def give_stellar_toml() -> Response:
-    """SEP-1."""
+    """What wallets read first (SEP-1)."""
     configured = deps()
     text = stellar_toml(
         configured.network, configured.sep10, configured.statement, configured.webhook_key
@@ -50,8 +63,22 @@ def give_stellar_toml() -> Response:
 
 
 @auth.get(AUTH)
+@operation(
+    "getChallenge",
+    "Who is asking",
+    {200: "The challenge."},
+    headers=(NO_STORE, _ANY_ORIGIN),
+    parameters=(
+        Parameter("account", "The account that signs in.", _ACCOUNT, required=True),
+        Parameter("home_domain", "Of which service a token is wanted."),
+    ),
+    refusals=("BAD_ADDRESS", "BAD_MEMO", "BAD_HOME_DOMAIN", "SIGN_IN_OFF"),
+)
 def give_challenge() -> schema.Challenge:
-    """A transaction for the account to sign; nothing is stored."""
+    """A challenge for an account to sign (SEP-10).
+
+    Nothing is stored of it. `home_domain` is this service's own, if it is named.
+    """
     sep10, _, _ = _require_sign_in()
     # Ignores other parameters, also `client_domain`: its stellar.toml is never fetched.
     query = read_query(("account", "memo", "home_domain"), others=True)
@@ -72,8 +99,26 @@ def give_challenge() -> schema.Challenge:
 
 
 @auth.post(AUTH)
+@operation(
+    "signIn",
+    "Who is asking",
+    {200: "The token."},
+    headers=(NO_STORE, _ANY_ORIGIN),
+    # Of two media types openapi-python-client 0.29 makes a module that cannot be imported.
+    body=SignedChallenge,
+    refusals=(
+        *("BAD_CHALLENGE", "CHALLENGE_USED", "BAD_BODY"),
+        *("UNKNOWN_PARAMETER", "REPEATED_PARAMETER", "SIGN_IN_OFF"),
+        *("UNSUPPORTED_MEDIA_TYPE", "LEDGER_UNAVAILABLE", "DATABASE_UNAVAILABLE"),
+    ),
+)
 def take_challenge() -> schema.Token:
-    """A token for a challenge that its account has signed."""
+    """A token for a signed challenge (SEP-10).
+
+    Signed by keys of the account that reach its medium threshold. A challenge gives one token.
+    Errors carry their `message` once more as `error`. As SEP-10 asks, a form
+    (`application/x-www-form-urlencoded`) with the same field is read too.
+    """
     sep10, accounts, tokens = _require_sign_in()
     if len(request.get_data()) > MAX_BODY_BYTES:
         raise RequestEntityTooLarge

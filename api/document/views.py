@@ -10,6 +10,7 @@ from flask import Blueprint, Flask, Response, current_app
 from api.auth.owner import public
 from api.document import page
 from api.errors import NotFound
+from api.operation import operation
 from api.responses import StoredBody, send
 
 document = Blueprint("document", __name__)
@@ -39,14 +40,16 @@ def register_documents(app: Flask, documents: Documents) -> None:
 
 
 @document.get("/openapi.json")
+@operation("showOpenapi", "Documents", {200: "The document."}, shape=dict[str, Any], cached=True)
 def show_openapi() -> Response:
-    """The HTTP API."""
+    """This document (OpenAPI 3.1)."""
     return _say("openapi")
 
 
 @document.get("/asyncapi.json")
+@operation("showAsyncapi", "Documents", {200: "The document."}, shape=dict[str, Any], cached=True)
 def show_asyncapi() -> Response:
-    """The stream."""
+    """What the stream says (AsyncAPI 3)."""
     return _say("asyncapi")
 
 

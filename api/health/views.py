@@ -10,6 +10,7 @@ from api.availability import followed_chains, health_problems
 from api.deps import deps, snapshot
 from api.errors import ProcessNotReady
 from api.health import schema
+from api.operation import RETRY_AFTER, ResponseDoc, operation
 from indexer.facts.health import assess
 from indexer.facts.status import chain_status_on
 from warehouse_schema.migrate import current_revision, head_revision
@@ -19,14 +20,27 @@ health.before_request(public)
 
 
 @health.get("/healthz")
+@operation("isAlive", "Health", {200: "It does."})
 def alive() -> schema.Alive:
-    """Reads nothing else."""
+    """Whether the process lives."""
     return {"status": "alive"}
 
 
 @health.get("/readyz")
+@operation(
+    "isReady",
+    "Health",
+    {200: "Traffic is welcome."},
+    also=(
+        ResponseDoc(503, "It is not, for these reasons.", schema.NotReady, headers=(RETRY_AFTER,)),
+    ),
+)
 def ready() -> schema.Ready:
-    """Checks the database, its tables, every followed chain and the reconciliation."""
+    """Whether to send traffic here.
+
+    Database, tables of this build, every chain that is followed, and that the money was looked
+    at within the hour.
+    """
     network = deps().network
     try:
         with snapshot() as connection:

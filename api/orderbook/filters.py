@@ -11,12 +11,38 @@ from functools import lru_cache
 from typing import cast
 
 from api.errors import BadRequest
+from api.operation import Parameter, Schema
 from indexer.addresses import stellar_holder
 from indexer.market.escrow_events import OrderDirection
 from indexer.orderbook.offers import OfferRow
 from warehouse_schema.identifiers import BaseUnits, StellarAddress
 
-FILTERS = ("rail", "currency", "direction", "minAmount", "maxAmount")
+_AMOUNT: Schema = {
+    "type": "string",
+    "pattern": r"^([0-9]{1,32}(\.[0-9]{1,7})?)?$",
+    "examples": ["25"],
+}
+HOLDER: Schema = {"type": "string", "format": "stellar-holder", "pattern": "^[GC][A-Z2-7]{55}$"}
+
+TOPIC = (
+    Parameter("rail", "Offers that accept it, orders on it."),
+    Parameter(
+        "currency",
+        "ISO 4217, in any case.",
+        {"type": "string", "pattern": "^([A-Za-z]{3})?$", "examples": ["EUR"]},
+    ),
+    Parameter(
+        "direction", "Which way, from the taker's side.", {"enum": ["", "onramp", "offramp"]}
+    ),
+)
+"""Filters of what identifies an offer or an order: the stream has them too."""
+AMOUNTS = (
+    Parameter("minAmount", "USDC; the offer must take an order of this size …", _AMOUNT),
+    Parameter("maxAmount", "… and one of this size, which is no less.", _AMOUNT),
+)
+PROVIDER = Parameter("provider", "Of this provider alone.", {"anyOf": [HOLDER, {"const": ""}]})
+
+FILTERS = tuple(each.name for each in (*TOPIC, *AMOUNTS))
 DECIMALS = 7
 """Of every order-book amount."""
 

@@ -12,14 +12,24 @@ from typing import Any
 from sqlalchemy import Connection, Select, select
 
 from api.errors import BadRequest
-from api.orderbook.filters import parse_provider
+from api.operation import Parameter
+from api.orderbook.filters import PROVIDER, parse_provider
 from indexer.orderbook.orders import OrderRow
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import StellarAddress
 
-PARAMETERS = ("limit", "provider")
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
+
+QUERY = (
+    Parameter(
+        "limit",
+        f"Most orders to list; {DEFAULT_LIMIT} if none is named.",
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
+    ),
+    PROVIDER,
+)
+PARAMETERS = tuple(each.name for each in QUERY)
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 

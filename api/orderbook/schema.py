@@ -8,7 +8,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import Decimal7, Hash, Holder, Time
+from api.text_types import Decimal7, Hash, Holder, Time
 from indexer.market.escrow_events import OrderDirection as BookDirection
 from indexer.orderbook.orders import OrderStatus
 

@@ -5,10 +5,19 @@ from flask import Blueprint, Flask, Response, current_app, g
 from api.auth.owner import public
 from api.deps import deps
 from api.errors import BadRequest, NotFound
+from api.operation import WHOLE, HeaderDoc, Parameter, operation
+from api.orderbook import schema
 from api.orderbook.books import BookAnswer, Books
-from api.orderbook.filters import FILTERS, parse_filters, parse_provider
+from api.orderbook.filters import (
+    AMOUNTS,
+    FILTERS,
+    HOLDER,
+    TOPIC,
+    parse_filters,
+    parse_provider,
+)
 from api.orderbook.queries import Book
-from api.orderbook.recent import PARAMETERS, parse_recent
+from api.orderbook.recent import PARAMETERS, QUERY, parse_recent
 from api.parsing import canonical_hex, read_query
 from api.responses import send
 from warehouse_schema.identifiers import Bytes32
@@ -17,6 +26,19 @@ orderbook = Blueprint("orderbook", __name__, url_prefix="/api/v1")
 orderbook.before_request(public)
 
 _KEY = "isthmus.books"
+_LEDGER = (
+    HeaderDoc("X-Ledger", "The last folded ledger: the answer is as of it.", WHOLE),
+    HeaderDoc("X-Ledger-Age", "Seconds since it closed.", WHOLE),
+)
+_UNREADY = ("DATABASE_UNAVAILABLE", "ORDER_BOOK_NOT_READY")
+_ADDRESS = Parameter("address", "Its Stellar address.", HOLDER, "path", required=True)
+_ORDER_ID = Parameter(
+    "order_id",
+    "Its id, the intent hash.",
+    {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    "path",
+    required=True,
+)
 
 
 def register_books(app: Flask, books: Books) -> None:
@@ -25,33 +47,90 @@ def register_books(app: Flask, books: Books) -> None:
 
 
 @orderbook.get("/orderbook")
+@operation(
+    "listOffers",
+    "Order book",
+    {200: "The offers that fit, all of them."},
+    shape=list[schema.Offer],
+    headers=_LEDGER,
+    cached=True,
+    parameters=(*TOPIC, *AMOUNTS),
+    refusals=("BAD_FILTER", *_UNREADY),
+)
 def list_offers() -> Response:
-    """Offers that can be taken now and match the filters."""
+    """Offers that can be taken now.
+
+    The best rate for the taker first within each direction and currency.
+    """
     filters = parse_filters(read_query(FILTERS, others=True))
     return _respond(_books().offers(filters))
 
 
 @orderbook.get("/orderbook/summary")
+@operation(
+    "summariseBook",
+    "Order book",
+    {200: "The depth."},
+    shape=schema.DepthSummary,
+    headers=_LEDGER,
+    cached=True,
+    refusals=_UNREADY,
+)
 def summarise() -> Response:
     """Depth of the book, in total and by rail."""
     return _respond(_books().summary())
 
 
 @orderbook.get("/providers/<address>")
+@operation(
+    "showProvider",
+    "Order book",
+    {200: "The provider's record."},
+    shape=schema.Provider,
+    headers=_LEDGER,
+    cached=True,
+    parameters=(_ADDRESS,),
+    refusals=("BAD_ADDRESS", "PROVIDER_NOT_FOUND", *_UNREADY),
+    refusal_headers={404: _LEDGER},
+)
 def show_provider(address: str) -> Response:
-    """A provider's record."""
+    """A liquidity provider."""
     answer = _books().provider(parse_provider(address))
     return _respond(answer, f"no provider {address} has been seen", "PROVIDER_NOT_FOUND")
 
 
 @orderbook.get("/intents")
+@operation(
+    "listOrders",
+    "Order book",
+    {200: "The orders."},
+    shape=list[schema.Order],
+    headers=_LEDGER,
+    cached=True,
+    parameters=QUERY,
+    refusals=("BAD_LIMIT", "BAD_ADDRESS", *_UNREADY),
+)
 def list_orders() -> Response:
-    """The newest orders (intents)."""
+    """The newest orders (intents).
+
+    Newest first. Older ones have no pages: the stream tells orders as they come.
+    """
     wanted = parse_recent(read_query(PARAMETERS, others=True))
     return _respond(_books().newest(wanted))
 
 
 @orderbook.get("/intents/<order_id>")
+@operation(
+    "showOrder",
+    "Order book",
+    {200: "The order."},
+    shape=schema.Order,
+    headers=_LEDGER,
+    cached=True,
+    parameters=(_ORDER_ID,),
+    refusals=("BAD_INTENT_ID", "INTENT_NOT_FOUND", *_UNREADY),
+    refusal_headers={404: _LEDGER},
+)
 def show_order(order_id: str) -> Response:
     """An order (intent)."""
     digits = canonical_hex(order_id, 64)

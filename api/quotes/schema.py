@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import BaseUnitsText, Time
+from api.text_types import BaseUnitsText, Time
 from api.trustlines import NeededTrustline
 
 

@@ -6,6 +6,7 @@ from api.auth.owner import owner, owner_only
 from api.availability import require_healthy_chains, require_relay
 from api.deps import deps, snapshot
 from api.errors import BadRequest, FeesUnavailable
+from api.operation import NO_STORE, operation
 from api.parsing import read_body
 from api.ports import FeeSource
 from api.quotes import schema
@@ -33,8 +34,26 @@ quotes.before_request(owner_only)
 
 
 @quotes.post("/v1/quotes")
+@operation(
+    "createQuote",
+    "Transfers",
+    {201: "The quote."},
+    headers=(NO_STORE,),
+    body=NewQuote,
+    refusals=(
+        *("BAD_BODY", "BAD_ROUTE", "BAD_CHAIN", "BAD_AMOUNT", "AMOUNT_OUT_OF_LIMITS"),
+        *("BAD_SOURCE_ADDRESS", "BAD_DEST_ADDRESS", "BAD_FUNDING_MODE"),
+        *("NOT_THE_OWNER", "UNSUPPORTED_MEDIA_TYPE", "RECIPIENT_REFUSED"),
+        *("CHAIN_UNAVAILABLE", "FEES_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
+    ),
+)
 def create_quote() -> tuple[schema.Quote, int]:
-    """Price a transfer, and guarantee the price for `deps().quote_seconds`."""
+    """What a transfer costs, promised for some minutes.
+
+    `buy_amount` is the least that arrives, and `fee` the most that it costs: the transaction
+    that is signed for it says both. A quote is good for one transfer of its owner, until
+    `expires_at`.
+    """
     network = deps().network
     request = read_quote_request(read_body(NewQuote), network, owner())
     source, dest = request.source.chain, request.dest.chain

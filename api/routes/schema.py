@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import BaseUnitsText
+from api.text_types import BaseUnitsText
 from indexer.config.routes import Direction, FundingMode, Mechanism, QuotedFee, RouteId
 
 

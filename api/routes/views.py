@@ -5,6 +5,7 @@ from flask import Blueprint
 from api.auth.owner import public
 from api.availability import relayed_chains
 from api.deps import deps, snapshot
+from api.operation import operation
 from api.responses import cacheable
 from api.routes import schema
 from api.routes.responses import route_response
@@ -18,8 +19,14 @@ routes.after_request(cacheable)
 
 
 @routes.get("/v1/routes")
+@operation(
+    "listRoutes", "Routes", {200: "All routes."}, cached=True, refusals=("DATABASE_UNAVAILABLE",)
+)
 def list_routes() -> schema.Routes:
-    """Every route; healthy chains are marked as available."""
+    """What can be transferred from where to where.
+
+    Every route, with the chains that can be relied on now marked `available`.
+    """
     network = deps().network
     with snapshot() as conn:
         statuses, senders = chain_status_on(conn, network), relayed_chains(conn)

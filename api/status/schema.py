@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import TimeText
+from api.text_types import TimeText
 from indexer.analytics.reconciliation import ReconciliationCheck
 from indexer.transfers.state_machine import Stage
 

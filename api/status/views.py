@@ -8,6 +8,7 @@ from sqlalchemy import select
 from api.auth.owner import public
 from api.availability import followed_chains, health_problems
 from api.deps import deps, snapshot
+from api.operation import operation
 from api.responses import cacheable, iso_microseconds
 from api.status import schema
 from indexer.facts.status import chain_status_on
@@ -19,10 +20,18 @@ status.after_request(cacheable)
 
 
 @status.get("/v1/status")
+@operation(
+    "showStatus",
+    "Routes",
+    {200: "As it was looked at last."},
+    cached=True,
+    refusals=("DATABASE_UNAVAILABLE",),
+)
 def show_status() -> schema.Status:
-    """The last reconciliation, and chains that are not healthy.
+    """Whether the money adds up.
 
-    Findings are counted, not listed: their sentences name transfers, which are their owners' alone.
+    What left each chain against what came to the others and is on its way, and how many
+    transfers wait. It is looked at every few minutes.
     """
     network = deps().network
     with snapshot() as conn:
@@ -44,5 +53,6 @@ def show_status() -> schema.Status:
         "reasons": reasons,
         "flows": row.flows,
         "under_way": row.stages,
+        # Only counts: the sentences name transfers, which are their owners' alone.
         "findings": dict(Counter(finding["check"] for finding in row.findings)),
     }

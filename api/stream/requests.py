@@ -14,11 +14,32 @@ from typing import Literal, TypeAlias, cast
 import orjson
 
 from api.errors import BadRequest
-from api.orderbook.filters import FILTERS, parse_filters, parse_provider
+from api.operation import Parameter
+from api.orderbook.filters import AMOUNTS, PROVIDER, TOPIC, parse_filters, parse_provider
 from indexer.market.escrow_events import OrderDirection
 from warehouse_schema.identifiers import Height, StellarAddress
 
-PARAMETERS = (*FILTERS, "provider", "channel", "markers", "after")
+QUERY = (
+    *TOPIC,
+    PROVIDER,
+    Parameter(
+        "channel",
+        "`orderbook` for offers alone, `intent` for orders alone.",
+        {"enum": ["", "orderbook", "intent"]},
+    ),
+    Parameter(
+        "markers",
+        "1: be told of every ledger, also when it changes nothing for you.",
+        {"enum": ["", "0", "1"]},
+    ),
+    Parameter(
+        "after",
+        "You have the book as of this ledger: get what came since, if that can still be told.",
+        {"type": "string", "pattern": "^([0-9]{1,18})?$"},
+    ),
+)
+PARAMETERS = tuple(each.name for each in (*QUERY, *AMOUNTS))
+"""With those that are refused by name."""
 
 Channel: TypeAlias = Literal["orderbook", "intent"]
 

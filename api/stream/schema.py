@@ -5,8 +5,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import Time
 from api.orderbook.schema import Offer, Order
+from api.text_types import Time
 from api.transfers.schema import Transfer
 
 

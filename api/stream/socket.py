@@ -20,19 +20,29 @@ from api.auth.claims import AuthSession
 from api.auth.owner import get_authenticator, public
 from api.deps import Deps, deps, read_snapshot
 from api.errors import BadRequest, Forbidden, Unavailable, UpgradeRequired
+from api.operation import HeaderDoc, Parameter, operation
 from api.parsing import read_query
 from api.rate_limits import OWNER
 from api.stream import outbox
 from api.stream.client import Client
 from api.stream.hub import Hub
 from api.stream.limits import StreamSlots
-from api.stream.requests import PARAMETERS, parse_subscribe_request
+from api.stream.requests import PARAMETERS, QUERY, parse_subscribe_request
 from api.stream.transfer_subscriptions import TokenAccess
 
 _KEY = "isthmus_stream"
 
 stream = Blueprint("stream", __name__, url_prefix="/api/v1")
 stream.before_request(public)
+
+
+_HANDSHAKE = (
+    Parameter("Upgrade", "`websocket`", place="header"),
+    Parameter("Connection", "`Upgrade`", place="header"),
+    Parameter("Sec-WebSocket-Version", "`13`", place="header"),
+    Parameter("Sec-WebSocket-Key", "16 bytes in base64.", place="header"),
+)
+_UPGRADE = (HeaderDoc("Upgrade", "`websocket`"), HeaderDoc("Sec-WebSocket-Version", "`13`"))
 
 
 class Stream:
@@ -92,8 +102,24 @@ def stream_of(app: object) -> Stream | None:
 
 
 @stream.get("/stream")
+@operation(
+    "openStream",
+    "Stream",
+    {101: "The connection is a WebSocket now."},
+    parameters=(*QUERY, *_HANDSHAKE),
+    refusals=(
+        *("BAD_FILTER", "BAD_ADDRESS", "BAD_AFTER", "BAD_HANDSHAKE"),
+        *("ORIGIN_NOT_ALLOWED", "UPGRADE_REQUIRED", "TOO_MANY_STREAMS"),
+        *("STREAM_FULL", "STREAM_NOT_SERVED", "ORDER_BOOK_NOT_READY", "DATABASE_UNAVAILABLE"),
+    ),
+    refusal_headers={426: _UPGRADE},
+)
 def ask_to_upgrade() -> NoReturn:
-    """The path without a WebSocket."""
+    """Offers and orders as they change (WebSocket).
+
+    What is said once the connection is upgraded is in [/asyncapi.json](/asyncapi.json). What is
+    wrong with the query is told before.
+    """
     raise UpgradeRequired("this path speaks WebSocket: connect with ws:// or wss://")
 
 

@@ -9,9 +9,28 @@ from datetime import UTC, datetime
 from pydantic import field_validator
 
 from api.errors import BadRequest
+from api.operation import Parameter
 from api.parsing import Strict, canonical_hex
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
+
+IDEMPOTENCY_KEY = Parameter(
+    "Idempotency-Key",
+    "A new one for each transfer that is started, such as a UUID.",
+    {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    "header",
+    required=True,
+)
+BEFORE = Parameter(
+    "before",
+    "Those started before it: `next_before` of the page before.",
+    {"type": "string", "format": "date-time"},
+)
+LIMIT = Parameter(
+    "limit",
+    "How many.",
+    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+)
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _SPACED_OFFSET = re.compile(r"^(.{10}[T ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})$")

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import BaseUnitsText, Time, TimeText
+from api.text_types import BaseUnitsText, Time, TimeText
 from indexer.config.routes import Direction, FundingMode, RouteId
 from indexer.transfers.reasons import StageReason
 from indexer.transfers.state_machine import ActionBy, Sep24Status, Stage

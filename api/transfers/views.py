@@ -4,12 +4,20 @@ from flask import Blueprint, request
 
 from api.auth.owner import owner, owner_only
 from api.deps import deps, snapshot
+from api.operation import NO_STORE, TRANSFER_ID, operation
 from api.parsing import read_body, read_query
 from api.responses import iso_microseconds
 from api.transfers import schema
 from api.transfers.access import access_transfer, list_transfers
 from api.transfers.details import load_details, new_transfer_details
-from api.transfers.requests import NewTransfer, read_idempotency_key, read_page
+from api.transfers.requests import (
+    BEFORE,
+    IDEMPOTENCY_KEY,
+    LIMIT,
+    NewTransfer,
+    read_idempotency_key,
+    read_page,
+)
 from api.transfers.responses import load_transfer_response, transfer_response
 from api.transfers.store import cancel_transfer, create_transfer
 
@@ -18,8 +26,25 @@ transfers.before_request(owner_only)
 
 
 @transfers.post("/v1/transfers")
+@operation(
+    "startTransfer",
+    "Transfers",
+    {201: "The transfer, new.", 200: "The transfer that this key made before."},
+    headers=(NO_STORE,),
+    parameters=(IDEMPOTENCY_KEY,),
+    body=NewTransfer,
+    refusals=(
+        *("BAD_BODY", "BAD_IDEMPOTENCY_KEY", "QUOTE_NOT_FOUND", "QUOTE_USED", "QUOTE_EXPIRED"),
+        *("UNSUPPORTED_MEDIA_TYPE", "IDEMPOTENCY_KEY_REUSED"),
+        *("DAILY_LIMIT", "OUTSTANDING_LIMIT", "CHAIN_UNAVAILABLE"),
+    ),
+)
 def start() -> tuple[schema.Transfer, int]:
-    """Create a transfer of a quote, once per idempotency key."""
+    """Start a transfer of a quote.
+
+    Ask again with the same key after an answer that got lost: there is one transfer for a key,
+    and it is answered whatever has become of quote, limits and chains since.
+    """
     key = read_idempotency_key(request.headers.get("Idempotency-Key"))
     body = read_body(NewTransfer)
     network, seconds = deps().network, deps().transfer_seconds
@@ -31,8 +56,16 @@ def start() -> tuple[schema.Transfer, int]:
 
 
 @transfers.get("/v1/transfers")
+@operation(
+    "listTransfers",
+    "Transfers",
+    {200: "A page of them."},
+    headers=(NO_STORE,),
+    parameters=(BEFORE, LIMIT),
+    refusals=("BAD_CURSOR", "BAD_LIMIT", "UNKNOWN_PARAMETER"),
+)
 def show_page() -> schema.TransferList:
-    """The owner's transfers, newest first."""
+    """Your transfers, newest first."""
     page = read_page(read_query({"before", "limit"}))
     network = deps().network
     with snapshot() as conn:
@@ -45,16 +78,35 @@ def show_page() -> schema.TransferList:
 
 
 @transfers.get("/v1/transfers/<transfer>")
+@operation(
+    "showTransfer",
+    "Transfers",
+    {200: "The transfer."},
+    headers=(NO_STORE,),
+    parameters=(TRANSFER_ID,),
+    refusals=("TRANSFER_NOT_FOUND",),
+)
 def show(transfer: str) -> schema.Transfer:
-    """A transfer."""
+    """Where a transfer is."""
     with snapshot() as conn:
         owned = access_transfer(conn, owner(), transfer)
         return load_transfer_response(conn, deps().network, owned)
 
 
 @transfers.post("/v1/transfers/<transfer>/cancel")
+@operation(
+    "cancelTransfer",
+    "Transfers",
+    {200: "The transfer, called off."},
+    headers=(NO_STORE,),
+    parameters=(TRANSFER_ID,),
+    refusals=("TRANSFER_NOT_FOUND", "NOT_CANCELLABLE"),
+)
 def cancel(transfer: str) -> schema.Transfer:
-    """Cancel a transfer, while nothing irreversible has happened."""
+    """Call a transfer off.
+
+    Until something irreversible has happened. What comes in later goes back.
+    """
     with deps().engine.begin() as conn:
         owned = access_transfer(conn, owner(), transfer)
         cancel_transfer(conn, deps().network, owned)

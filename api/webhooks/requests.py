@@ -8,11 +8,31 @@ from typing import Annotated
 from pydantic import Field
 
 from api.errors import BadRequest
+from api.operation import Parameter
 from api.parsing import Strict
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 MAX_URL_LENGTH = 2000
 MAX_EVENT_NUMBER = 2**63 - 1
+
+WEBHOOK_ID = Parameter("webhook", "Its id.", place="path", required=True)
+EVENTS = (
+    Parameter(
+        "after",
+        "Those after this number: `next_after` of the page before.",
+        {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+    ),
+    Parameter(
+        "limit",
+        "How many.",
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    ),
+    Parameter(
+        "missed",
+        "1: those alone that were not delivered.",
+        {"type": "string", "enum": ["0", "1"]},
+    ),
+)
 
 _URL = re.compile(
     # The last label of the host is a word, so no notation of an IP address matches. The relay

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import TimeText
+from api.operation import CallbackDoc, HeaderDoc
+from api.text_types import TimeText
 from indexer.transfers.reasons import StageReason
 from indexer.transfers.state_machine import Sep24Status, Stage
 
@@ -124,6 +125,31 @@ class TransferChanged(TypedDict):
     type: Literal["transfer.changed"]
     timestamp: Annotated[TimeText, Field(description="When it changed.")]
     data: ChangedTransfer
+
+
+TRANSFER_CHANGED = CallbackDoc(
+    name="transferChanged",
+    tag="Webhooks",
+    summary="A transfer of yours changed",
+    description=(
+        "Posted to each of your webhooks, one event after the other. The signature is over "
+        "`webhook-id`, `webhook-timestamp` and the body, joined by dots, by the key of "
+        "`listWebhooks`. It may come more than once, with the same `webhook-id`."
+    ),
+    headers=(
+        HeaderDoc("webhook-id", "Of the event, however often and to whichever place it is sent."),
+        HeaderDoc(
+            "webhook-timestamp", "Unix seconds of this attempt: refuse what is far from now."
+        ),
+        HeaderDoc("webhook-signature", "`v1a,` and 64 bytes as base64, by Standard Webhooks."),
+    ),
+    shape=TransferChanged,
+    answers={
+        "2XX": "It is taken, and not sent again.",
+        "410": "Nothing is sent there any more.",
+        "default": "It is sent again, for a day; a redirect is not followed.",
+    },
+)
 
 
 class Removed(TypedDict):

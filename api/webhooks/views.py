@@ -5,9 +5,10 @@ from flask import Blueprint
 from api.auth.owner import owner, owner_only
 from api.deps import deps, snapshot
 from api.errors import NotFound
+from api.operation import NO_STORE, operation
 from api.parsing import read_body, read_query
 from api.webhooks import schema
-from api.webhooks.requests import NewWebhook, read_page, read_url
+from api.webhooks.requests import EVENTS, WEBHOOK_ID, NewWebhook, read_page, read_url
 from api.webhooks.responses import event_list_response, webhook_response
 from api.webhooks.store import (
     access_webhook,
@@ -29,8 +30,24 @@ class WebhooksOff(NotFound):
 
 
 @webhooks.post("/v1/webhooks")
+@operation(
+    "registerWebhook",
+    "Webhooks",
+    {201: "The webhook, new, with its secret.", 200: "The webhook that is there already."},
+    headers=(NO_STORE,),
+    body=NewWebhook,
+    refusals=(
+        *("BAD_BODY", "BAD_WEBHOOK_URL", "BAD_AFTER", "WEBHOOKS_OFF", "UNSUPPORTED_MEDIA_TYPE"),
+        *("WEBHOOK_LIMIT", "WEBHOOKS_UNAVAILABLE"),
+    ),
+)
 def add() -> tuple[schema.RegisteredWebhook, int]:
-    """Register a URL. Idempotent: a URL that is registered already answers 200."""
+    """Be told of your transfers at a place of yours.
+
+    Each change of a transfer of yours is posted there, signed (Standard Webhooks, HMAC and
+    Ed25519), in order, and again until it is answered with 2xx. The same place again is the
+    same webhook.
+    """
     key = deps().webhook_key
     if key is None:
         raise WebhooksOff("this service sends to no webhooks")
@@ -44,8 +61,15 @@ def add() -> tuple[schema.RegisteredWebhook, int]:
 
 
 @webhooks.get("/v1/webhooks")
+@operation(
+    "listWebhooks",
+    "Webhooks",
+    {200: "All of them."},
+    headers=(NO_STORE,),
+    refusals=("UNKNOWN_PARAMETER",),
+)
 def show_all() -> schema.WebhookList:
-    """The owner's webhooks, and the public key that verifies their signatures."""
+    """Your webhooks, and the key that verifies what they are sent."""
     read_query(())
     with snapshot() as conn:
         shown = [webhook_response(row) for row in list_webhooks(conn, owner())]
@@ -53,23 +77,53 @@ def show_all() -> schema.WebhookList:
 
 
 @webhooks.get("/v1/webhooks/<webhook>")
+@operation(
+    "showWebhook",
+    "Webhooks",
+    {200: "The webhook."},
+    headers=(NO_STORE,),
+    parameters=(WEBHOOK_ID,),
+    refusals=("WEBHOOK_NOT_FOUND",),
+)
 def show(webhook: str) -> schema.Webhook:
-    """A webhook and the state of its deliveries."""
+    """How it goes with a webhook."""
     with snapshot() as conn:
         return webhook_response(access_webhook(conn, owner(), webhook))
 
 
 @webhooks.delete("/v1/webhooks/<webhook>")
+@operation(
+    "removeWebhook",
+    "Webhooks",
+    {200: "It is taken back."},
+    headers=(NO_STORE,),
+    parameters=(WEBHOOK_ID,),
+    refusals=("WEBHOOK_NOT_FOUND",),
+)
 def take_back(webhook: str) -> schema.Removed:
-    """Remove a webhook."""
+    """Have nothing sent there any more.
+
+    What is under way at that moment may still arrive.
+    """
     with deps().engine.begin() as conn:
         remove(conn, access_webhook(conn, owner(), webhook).id)
     return {"removed": True}
 
 
 @webhooks.get("/v1/webhooks/<webhook>/events")
+@operation(
+    "listWebhookEvents",
+    "Webhooks",
+    {200: "A page of them."},
+    headers=(NO_STORE,),
+    parameters=(WEBHOOK_ID, *EVENTS),
+    refusals=("BAD_AFTER", "BAD_FILTER", "BAD_LIMIT", "UNKNOWN_PARAMETER", "WEBHOOK_NOT_FOUND"),
+)
 def show_events(webhook: str) -> schema.WebhookEventList:
-    """A webhook's events and their deliveries."""
+    """What is sent to a webhook, and what came of it.
+
+    With `missed=1`, what it has not taken: read it here instead.
+    """
     page = read_page(read_query({"after", "limit", "missed"}))
     with snapshot() as conn:
         owned = access_webhook(conn, owner(), webhook)

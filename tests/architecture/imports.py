@@ -205,7 +205,7 @@ FEATURES_MEET = (
     "api.transfers.schema",
     # The stream says what the order book shows.
     *("api.orderbook.filters", "api.orderbook.queries", "api.orderbook.responses"),
-    *("api.orderbook.schema", "api.orderbook.description"),
+    "api.orderbook.schema",
 )
 """What one feature of the api may import of another."""
 

@@ -27,7 +27,7 @@ from api.client import (
     Unavailable,
     models,
 )
-from api.openapi import OPERATIONS
+from tests.documented import operations
 from tests.factories.app import make_app
 from tests.factories.projections import (
     ORDER_ID,
@@ -104,8 +104,8 @@ def market(book: Connection) -> Connection:
     return book
 
 
-def test_there_is_a_call_for_every_operation():
-    described = {operation.name for operation in OPERATIONS.values()}
+def test_there_is_a_call_for_every_operation(reader: Engine):
+    described = {operation.name for operation in operations(make_app(reader)).values()}
     assert described - NO_CALL == CALLS.keys() | BY_LOGIN | WITH_A_TOKEN | STREAM
 
 

@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.failures import FailureGroup
+from sqlalchemy import create_engine
 
-from api.openapi import OPERATIONS
+from tests.documented import operations
+from tests.factories.app import make_app
 from tests.factories.sep10 import WALLET, first, forge, second
 from tests.system.fuzz.document import of_url
 from tests.system.fuzz.owners import ATTEMPTS, OWNERS, TEARS, Attempt, Owner, torn
@@ -165,7 +167,8 @@ class Hammer:
         return self.findings
 
     def _parts(self, number: int) -> Iterator[Callable[[], None]]:
-        for operation in OPERATIONS.values():
+        app = make_app(create_engine("postgresql+psycopg://not-used"))
+        for operation in operations(app).values():
             has_more = operation.body or any(p.place != "header" for p in operation.parameters)
             modes = ("positive", "negative") if has_more else ("positive",)
             for mode in modes:
