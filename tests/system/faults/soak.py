@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def shorten_pauses(patch: pytest.MonkeyPatch) -> None:
     """Backing off is tested where it is the subject."""
     patch.setattr(follow, "_FIRST_BACKOFF", 0.001)
-    patch.setattr(follow, "_LONGEST_BACKOFF", 0.02)
+    patch.setattr(follow, "_MAX_BACKOFF", 0.02)
     patch.setattr(follow, "_HEAD_WAIT", 0.1)
     patch.setattr(heads, "_RECONNECT_SECONDS", 0.05)
 
