@@ -36,7 +36,7 @@ from indexer.actions.stellar_tx import (
 from indexer.chains.stellar.accounts import AccountReader, AccountSnapshot
 from indexer.chains.stellar.calls import StellarCalls
 from indexer.chains.stellar.checked_nodes import inconsistent_on_error
-from indexer.chains.stellar.xdr.scval import amount, parse, record, vector
+from indexer.chains.stellar.xdr.scval import ScMap, amount, mapping, parse, vector
 from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationResult
 from indexer.config.networks import StellarChain
 from indexer.config.settings import Settings, rpc_variable
@@ -125,7 +125,8 @@ class StellarState:
         answer = self._view(quote_oft_call(oft, NULL_ACCOUNT, eid, to, given))
         with inconsistent_on_error(oft):
             limit, _, receipt = vector(parse(answer))
-            limits, moved = record("limit", limit), record("receipt", receipt)
+            limits = ScMap("limit", mapping(limit))
+            moved = ScMap("receipt", mapping(receipt))
             return OftQuote(
                 min_amount=limits.read("min_amount_ld", amount),
                 max_amount=limits.read("max_amount_ld", amount),
@@ -137,7 +138,7 @@ class StellarState:
         """Message fee of a send, in stroops of XLM; the fee in `send` is ignored."""
         answer = self._view(quote_send_call(send, NULL_ACCOUNT))
         with inconsistent_on_error(send.oft):
-            fee = record("fee", parse(answer))
+            fee = ScMap("fee", mapping(parse(answer)))
             if fee.read("zro_fee", amount):
                 raise ValueError("a fee in a token that is not paid")
             return fee.read("native_fee", amount)

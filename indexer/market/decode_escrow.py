@@ -39,7 +39,7 @@ _cancelled_by = one_of("taker", "provider", "admin")
 
 def _config_set(event: StellarEvent) -> EscrowConfigSet:
     Topics.of(event, 1)
-    data = ScMap.of_version(event, VERSION)
+    data = ScMap.of(event, VERSION)
     return EscrowConfigSet(
         seen=event.seen,
         token=data.read("token", address),
@@ -53,7 +53,7 @@ def _config_set(event: StellarEvent) -> EscrowConfigSet:
 
 
 def _deposit(event: StellarEvent) -> EscrowDeposit:
-    topics, data = Topics.of(event, 2), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 2), ScMap.of(event, VERSION)
     return EscrowDeposit(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -66,7 +66,7 @@ def _deposit(event: StellarEvent) -> EscrowDeposit:
 
 
 def _withdraw(event: StellarEvent) -> EscrowWithdraw:
-    topics, data = Topics.of(event, 2), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 2), ScMap.of(event, VERSION)
     return EscrowWithdraw(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -79,7 +79,7 @@ def _withdraw(event: StellarEvent) -> EscrowWithdraw:
 
 
 def _order_open(event: StellarEvent) -> OrderOpen:
-    topics, data = Topics.of(event, 4), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 4), ScMap.of(event, VERSION)
     return OrderOpen(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -104,7 +104,7 @@ def _order_open(event: StellarEvent) -> OrderOpen:
 
 
 def _order_fulfill(event: StellarEvent) -> OrderFulfill:
-    topics, data = Topics.of(event, 4), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 4), ScMap.of(event, VERSION)
     return OrderFulfill(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -128,7 +128,7 @@ def _order_fulfill(event: StellarEvent) -> OrderFulfill:
 
 
 def _order_cancel(event: StellarEvent) -> OrderCancel:
-    topics, data = Topics.of(event, 4), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 4), ScMap.of(event, VERSION)
     return OrderCancel(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -144,7 +144,7 @@ def _order_cancel(event: StellarEvent) -> OrderCancel:
 
 
 def _order_expire(event: StellarEvent) -> OrderExpire:
-    topics, data = Topics.of(event, 4), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 4), ScMap.of(event, VERSION)
     return OrderExpire(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -161,7 +161,7 @@ def _order_expire(event: StellarEvent) -> OrderExpire:
 
 def _paused_set(event: StellarEvent) -> EscrowPausedSet:
     Topics.of(event, 1)
-    data = ScMap.of_version(event, VERSION)
+    data = ScMap.of(event, VERSION)
     return EscrowPausedSet(
         seen=event.seen, opens=data.read("opens", boolean), all=data.read("all", boolean)
     )
@@ -169,7 +169,7 @@ def _paused_set(event: StellarEvent) -> EscrowPausedSet:
 
 def _upgraded(event: StellarEvent) -> EscrowUpgraded:
     Topics.of(event, 1)
-    data = ScMap.of_version(event, VERSION)
+    data = ScMap.of(event, VERSION)
     return EscrowUpgraded(
         seen=event.seen,
         wasm_hash=data.read("wasm_hash", word),

@@ -30,7 +30,7 @@ VERSION = 1
 
 
 def _rail_set(event: StellarEvent) -> RailSet:
-    topics, data = Topics.of(event, 2), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 2), ScMap.of(event, VERSION)
     return RailSet(
         seen=event.seen,
         rail=topics.read(1, symbol),
@@ -43,7 +43,7 @@ def _rail_set(event: StellarEvent) -> RailSet:
 
 
 def _terms_set(event: StellarEvent) -> TermsSet:
-    topics, data = Topics.of(event, 4), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 4), ScMap.of(event, VERSION)
     return TermsSet(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -58,7 +58,7 @@ def _terms_set(event: StellarEvent) -> TermsSet:
 
 
 def _terms_del(event: StellarEvent) -> TermsDel:
-    topics, data = Topics.of(event, 4), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 4), ScMap.of(event, VERSION)
     return TermsDel(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -70,7 +70,7 @@ def _terms_del(event: StellarEvent) -> TermsDel:
 
 
 def _payee_set(event: StellarEvent) -> PayeeSet:
-    topics, data = Topics.of(event, 3), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 3), ScMap.of(event, VERSION)
     return PayeeSet(
         seen=event.seen,
         provider=topics.read(1, address),
@@ -83,7 +83,7 @@ def _payee_set(event: StellarEvent) -> PayeeSet:
 
 
 def _provider_set(event: StellarEvent) -> ProviderSet:
-    topics, data = Topics.of(event, 2), ScMap.of_version(event, VERSION)
+    topics, data = Topics.of(event, 2), ScMap.of(event, VERSION)
     return ProviderSet(
         seen=event.seen,
         provider=topics.read(1, address),

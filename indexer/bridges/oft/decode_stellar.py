@@ -25,7 +25,7 @@ from indexer.chains.stellar.xdr.scval import (
     address,
     amount,
     blob,
-    record,
+    mapping,
     u32,
     u64,
     word,
@@ -155,7 +155,7 @@ def lz_receive_alert(event: StellarEvent, chain: StellarChain) -> LzReceiveAlert
 
 
 def _origin(value: ScVal) -> _Origin:
-    fields = record("origin", value)
+    fields = ScMap("origin", mapping(value))
     return _Origin(
         src_eid=fields.read("src_eid", u32),
         sender=fields.read("sender", word),

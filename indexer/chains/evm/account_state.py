@@ -9,7 +9,6 @@ against the blocks that were ingested.
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.jsonrpc import JsonRpc, Reply, parse_quantity
@@ -194,31 +193,27 @@ def _view(node: JsonRpc, account: EvmAddress, transactions: Sequence[TxHash]) ->
         ]
     )
     values = [reply.value() for reply in replies]
-    receipts = zip(transactions, values[2:-1], strict=True)
     next_nonce = parse_quantity(values[1], node.host)
-    return AccountView(
-        head=Height(parse_quantity(values[-1], node.host)),
-        balance=parse_quantity(values[0], node.host),
-        next_nonce=next_nonce,
-        max_nonce=next_nonce,
-        inclusions={tx: _inclusion(node, tx, each) for tx, each in receipts if each is not None},
-    )
-
-
-def _inclusion(node: JsonRpc, tx: TxHash, receipt: Any) -> TxInclusion:
-    if not isinstance(receipt, dict) or receipt.get("transactionHash") != tx:
-        raise InconsistentAnswer(f"{node.host}: the receipt of {tx} is another's")
-    height, status, gas, price = (
-        parse_quantity(receipt.get(name), node.host)
-        for name in ("blockNumber", "status", "gasUsed", "effectiveGasPrice")
-    )
-    data_fee = receipt.get("l1Fee")
-    return TxInclusion(
-        height=Height(height),
-        block_hash=BlockHash(str(receipt.get("blockHash"))),
-        succeeded=status == 1,
-        cost=gas * price + (0 if data_fee is None else parse_quantity(data_fee, node.host)),
-    )
+    head = Height(parse_quantity(values[-1], node.host))
+    balance = parse_quantity(values[0], node.host)
+    inclusions = {}
+    for tx, receipt in zip(transactions, values[2:-1], strict=True):
+        if receipt is None:
+            continue
+        if not isinstance(receipt, dict) or receipt.get("transactionHash") != tx:
+            raise InconsistentAnswer(f"{node.host}: the receipt of {tx} is another's")
+        height, status, gas, price = (
+            parse_quantity(receipt.get(name), node.host)
+            for name in ("blockNumber", "status", "gasUsed", "effectiveGasPrice")
+        )
+        data_fee = receipt.get("l1Fee")
+        inclusions[tx] = TxInclusion(
+            height=Height(height),
+            block_hash=BlockHash(str(receipt.get("blockHash"))),
+            succeeded=status == 1,
+            cost=gas * price + (0 if data_fee is None else parse_quantity(data_fee, node.host)),
+        )
+    return AccountView(head, balance, next_nonce, max_nonce=next_nonce, inclusions=inclusions)
 
 
 def _check_not_reverted(reply: Reply) -> None:

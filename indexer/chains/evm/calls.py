@@ -24,6 +24,7 @@ class ContractReader:
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
         self._nodes = evm_pool(chain, urls, timeout=timeout, valid_seconds=IDENTITY_VALID_SECONDS)
+        self.close = self._nodes.close
 
     def call(self, contract: EvmAddress, data: bytes) -> bytes:
         """What a view returns at the head.
@@ -41,7 +42,3 @@ class ContractReader:
         return self._nodes.failover(
             lambda node: parse_quantity(node.call("eth_gasPrice", []), node.host)
         )
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._nodes.close()

@@ -167,7 +167,9 @@ class EvmHistory(EvmReader):
     ) -> pl.DataFrame:
         """`LOG_COLUMNS` of one query's logs, each of them checked."""
         first, last = headers[0].block.height, headers[-1].block.height
-        answers = self._parsed(node.list_text(requested.query(first, last)))
+        answers = self._parsed(
+            node.list_text(requested.query({"fromBlock": hex(first), "toBlock": hex(last)}))
+        )
         if answers.height in ROUND_CAPS and first != last:
             raise RangeTooWide(f"{self.chain}: exactly {answers.height} logs; some may be cut")
         read = pl.DataFrame(

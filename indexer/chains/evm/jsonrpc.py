@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import httpx
 import orjson
 
 from indexer.chains.http.client import (
@@ -158,10 +157,7 @@ class JsonRpc:
         self._seconds = timeout * RESPONSE_TIMEOUT_FACTOR
         self._max_bytes = max_bytes or MAX_RESPONSE_BYTES
         self._client = new_client(timeout=timeout, headers={"content-type": "application/json"})
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        self.close = self._client.close
 
     def call(self, method: str, params: list[Any]) -> Any:
         """The result of one call."""
@@ -193,7 +189,7 @@ class JsonRpc:
         # A response has no brackets but its result's, or an error's.
         envelope = _parse_object(content[:start] + b"[]" + content[end:] if end else content)
         if envelope is None or "error" in envelope:
-            error = _error_of(content)
+            error = (_parse_object(content) or {}).get("error")
             if error is None:
                 raise InconsistentAnswer(f"{self.host} sent broken JSON for {method}")
             raise classify_error(error, f"{method} at {self.host}")
@@ -242,10 +238,21 @@ class JsonRpc:
         A lost keep-alive connection is retried once: every method reads or is idempotent.
         """
         body = orjson.dumps(request)
-        try:
-            response = self._send(body)
-        except ConnectionLost:
-            response = self._send(body)
+        for is_last in (False, True):
+            try:
+                response = send_request(
+                    self._client,
+                    "POST",
+                    self.url,
+                    content=body,
+                    seconds=self._seconds,
+                    max_bytes=self._max_bytes,
+                    where=self.host,
+                )
+                break
+            except ConnectionLost:
+                if is_last:
+                    raise
         if response.is_success:
             return response.content
         status = response.status_code
@@ -253,21 +260,10 @@ class JsonRpc:
         if status == _TOO_LARGE:
             raise RangeTooWide(message)
         # A JSON-RPC error may come with a status of its own; its text says more than the status.
-        error = _error_of(response.content)
+        error = (_parse_object(response.content) or {}).get("error")
         if error is not None and status < 500 and status != 429:
             raise classify_error(error, message)
         raise NodeUnavailable(message, retry_after=retry_after(response))
-
-    def _send(self, body: bytes) -> httpx.Response:
-        return send_request(
-            self._client,
-            "POST",
-            self.url,
-            content=body,
-            seconds=self._seconds,
-            max_bytes=self._max_bytes,
-            where=self.host,
-        )
 
 
 def _parse_object(content: bytes) -> dict[str, Any] | None:
@@ -279,8 +275,3 @@ def _parse_object(content: bytes) -> dict[str, Any] | None:
     if isinstance(answer, list) and answer:
         answer = answer[0]
     return answer if isinstance(answer, dict) else None
-
-
-def _error_of(content: bytes) -> object | None:
-    answer = _parse_object(content)
-    return None if answer is None else answer.get("error")

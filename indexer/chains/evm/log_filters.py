@@ -9,7 +9,7 @@ from indexer.chains.evm.abi import TRANSFER_TOPIC
 from indexer.chains.evm.jsonrpc import RpcCall
 from indexer.chains.evm.receipts import may_hold
 from indexer.config.networks import EvmChain
-from warehouse_schema.identifiers import BlockHash, Bytes32, EvmAddress, Height, parse_evm_address
+from warehouse_schema.identifiers import Bytes32, EvmAddress, parse_evm_address
 
 RECIPIENTS_PER_QUERY = 500
 """Watched recipients of one transfer query; nodes limit the size of a filter."""
@@ -31,15 +31,8 @@ class LogFilter:
     recipients: frozenset[Bytes32] | None = None
     """Third topics; None takes any log."""
 
-    def query(self, first: Height, last: Height) -> RpcCall:
-        """Query for blocks `first … last`."""
-        return self._query({"fromBlock": hex(first), "toBlock": hex(last)})
-
-    def query_of(self, block: BlockHash) -> RpcCall:
-        """Query for one block by hash, canonical or not (EIP-234)."""
-        return self._query({"blockHash": block})
-
-    def _query(self, where: Mapping[str, str]) -> RpcCall:
+    def query(self, where: Mapping[str, str]) -> RpcCall:
+        """Query for `fromBlock` to `toBlock`, or for a `blockHash`, canonical or not (EIP-234)."""
         topics: list[Any] = [sorted(self.first_topics)]
         if self.recipients is not None:
             topics += [None, sorted(self.recipients)]
@@ -60,13 +53,6 @@ class LogFilter:
         )
 
 
-def emitter_filters(topics: Mapping[EvmAddress, tuple[str, ...]]) -> list[LogFilter]:
-    """One filter per contract, with the topics that it may emit."""
-    return [
-        LogFilter(frozenset({contract}), frozenset(firsts)) for contract, firsts in topics.items()
-    ]
-
-
 def transfer_filters(chain: EvmChain, listed: Collection[str] | None) -> list[LogFilter]:
     """Transfers of known tokens to listed recipients, in parts; None: to anybody."""
     tokens, transfer = frozenset(chain.tokens), frozenset({TRANSFER_TOPIC})
@@ -79,11 +65,6 @@ def transfer_filters(chain: EvmChain, listed: Collection[str] | None) -> list[Lo
         LogFilter(tokens, transfer, frozenset(recipients[start : start + RECIPIENTS_PER_QUERY]))
         for start in range(0, len(recipients), RECIPIENTS_PER_QUERY)
     ]
-
-
-def recipient_of(topics: Sequence[str]) -> EvmAddress:
-    """Recipient of an ERC-20 transfer by its topics; the zero address where there is none."""
-    return EvmAddress("0x" + topics[2][26:] if len(topics) > 2 else "0x" + "00" * 20)
 
 
 def union_filter(filters: Sequence[LogFilter]) -> LogFilter:

@@ -12,7 +12,7 @@ Ask about blocks that are final, or as final as the step needs: at the head, hon
 """
 
 from collections.abc import Callable, Sequence
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from indexer.chains.evm.log_filters import EventTopics
 from indexer.chains.evm.node import EvmNode
@@ -54,20 +54,13 @@ class Quorum:
                 f" {', '.join(sorted(operators)) or 'none'}"
             )
         self._reader = EvmReader(chain, http_urls(urls), event_topics, timeout=timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._reader.close()
+        self.close = self._reader.close
 
     def agreed_block(self, height: Height) -> Block:
         """The block at a height of the chain that all nodes follow."""
-        return self._agreed(f"block {height}", lambda node: self._reader.block_from(node, height))
+        return self._agreed(
+            f"block {height}", lambda node: self._reader.header_from(node, height).block
+        )
 
     def agreed_range(self, first: Height, last: Height, watched: Watched) -> Range:
         """Blocks and logs of `first … last`: same hashes, and same logs in the same order."""

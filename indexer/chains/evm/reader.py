@@ -21,19 +21,18 @@ from indexer.chains.evm.log_filters import (
     MAX_RECIPIENTS,
     EventTopics,
     LogFilter,
-    emitter_filters,
     header_call,
-    recipient_of,
     transfer_filters,
     union_filter,
 )
 from indexer.chains.evm.node import EvmNode, evm_pool
+from indexer.chains.evm.receipts import BLOOM_BITS, bloom_of
 from indexer.chains.evm.responses import EvmHeader, EvmReceipt, EvmResponseParser
 from indexer.chains.finality import Finality
 from indexer.chains.http.client import NodeTimeout, ResponseTooLarge
 from indexer.chains.ports import Range
 from indexer.chains.raw import Block, EvmLog
-from indexer.chains.watchlist import Watched, Watchlist, as_watchlist
+from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import EvmChain
 from indexer.errors import (
     ConfigurationError,
@@ -43,7 +42,7 @@ from indexer.errors import (
     RangeTooWide,
     UnsupportedProtocol,
 )
-from warehouse_schema.identifiers import Height, TxHash
+from warehouse_schema.identifiers import EvmAddress, Height, TxHash
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +51,8 @@ T = TypeVar("T")
 _STUCK_BLOCKS = 20
 _MIN_STUCK_SECONDS = 30.0
 """Time without a new head, or that many block times, after which the next node is asked."""
+
+_ZERO = "0x" + "00" * 20
 
 
 class EvmReader:
@@ -86,7 +87,10 @@ class EvmReader:
         self._parser = EvmResponseParser(chain)
         self._watcher = HeadWatcher(chain, urls, self._head_above, self._parser.pushed_block)
         self._without_receipts: set[EvmNode] = set()
-        self._emitters = emitter_filters(event_topics(chain))
+        self._emitters = [
+            LogFilter(frozenset({contract}), frozenset(topics))
+            for contract, topics in event_topics(chain).items()
+        ]
         # One query for all contracts, which may bring a few pairs too many; none without contracts,
         # because a query without addresses is for every contract there is.
         self._events = [union_filter(self._emitters)] if self._emitters else []
@@ -128,17 +132,14 @@ class EvmReader:
 
     def head(self) -> Block:
         """The node's `latest` block."""
-        return self.nodes.failover_on_permanent(lambda node: self._header(node, "latest").block)
+        return self.nodes.failover_on_permanent(lambda node: self.header_from(node, "latest").block)
 
     def block(self, height: Height) -> Block:
         """One block of the node's current chain."""
-        return self.nodes.failover_on_permanent(lambda node: self.block_from(node, height))
+        return self.nodes.failover_on_permanent(lambda node: self.header_from(node, height).block)
 
-    def block_from(self, node: EvmNode, height: Height) -> Block:
-        """As `block`, from this node."""
-        return self._header(node, height).block
-
-    def _header(self, node: EvmNode, requested: Height | str) -> EvmHeader:
+    def header_from(self, node: EvmNode, requested: Height | str) -> EvmHeader:
+        """The header at a height or tag, from this node."""
         tag = requested if isinstance(requested, str) else hex(requested)
         return self._parser.header(node.call(*header_call(tag)), requested)
 
@@ -225,10 +226,11 @@ class EvmReader:
         recipients = watchlist.addresses_up_to(MAX_RECIPIENTS)
         transfers = transfer_filters(self.config, recipients)
         filters = [*self._events, *transfers]
+        where = {"fromBlock": hex(first), "toBlock": hex(last)}
         replies = node.batch(
             [
                 *(header_call(hex(height)) for height in heights),
-                *(each.query(first, last) for each in filters),
+                *(each.query(where) for each in filters),
                 header_call(hex(last)),
             ]
         )
@@ -239,7 +241,15 @@ class EvmReader:
         if self.config.bloom_is_reliable:
             self._check_blooms(node, headers, logs, [*self._emitters, *transfers])
         if recipients is None:
-            logs = self._without_unwatched_transfers(logs, watchlist)
+            # These are the transfers to anybody.
+            to_anybody = union_filter(transfers)
+            to = {
+                log.seen: EvmAddress("0x" + log.topics[2][26:] if len(log.topics) > 2 else _ZERO)
+                for log in logs
+                if to_anybody.wants(log.address, log.topics)
+            }
+            listed = frozenset(watchlist.intersection(frozenset(to.values())))
+            logs = [log for log in logs if log.seen not in to or to[log.seen] in listed]
         return Range(tuple(header.block for header in headers), tuple(logs))
 
     def _check_not_replaced(self, header: EvmHeader, answer: Any) -> None:
@@ -247,20 +257,6 @@ class EvmReader:
         last = header.block.height
         if self._parser.header(answer, last).block.hash != header.block.hash:
             raise InconsistentAnswer(f"{self.chain}: block {last} was replaced while reading")
-
-    def _without_unwatched_transfers(
-        self, logs: Sequence[EvmLog], watchlist: Watchlist
-    ) -> list[EvmLog]:
-        transfers = union_filter(transfer_filters(self.config, None))
-        recipients = {
-            log.seen: recipient_of(log.topics)
-            for log in logs
-            if transfers.wants(log.address, log.topics)
-        }
-        watched = frozenset(watchlist.intersection(frozenset(recipients.values())))
-        return [
-            log for log in logs if log.seen not in recipients or recipients[log.seen] in watched
-        ]
 
     # Receipts
 
@@ -274,7 +270,7 @@ class EvmReader:
         if answer is None:
             return None
         receipt = self._parser.receipt(answer, tx)
-        header = self._header(node, receipt.height)
+        header = self.header_from(node, receipt.height)
         if header.block.hash != receipt.block_hash:
             raise InconsistentAnswer(
                 f"{self.chain}: the receipt of {tx} is of block {receipt.block_hash}, block"
@@ -295,7 +291,7 @@ class EvmReader:
         """
 
         def ask(node: EvmNode) -> tuple[EvmLog, ...]:
-            header = self._header(node, block.height)
+            header = self.header_from(node, block.height)
             if header.block != block:
                 raise NodeBehind(f"{node.host} has {header.block.hash} at {block.height}")
             return tuple(self._parser.logs_of_receipts(self._receipts(node, header), block))
@@ -321,7 +317,13 @@ class EvmReader:
             found[log.seen.height].append(log)
         for header in headers:
             logs_here = found[header.block.height]
-            self._parser.check_in_bloom(header, logs_here)
+            # Some nodes give no bloom at all.
+            for log in logs_here if header.bloom else ():
+                if bloom_of([log.address, *log.topics]) & ~header.bloom:
+                    raise InconsistentAnswer(
+                        f"{self.chain}: log {log.seen.position} of block {header.block.height} is"
+                        " not in its bloom"
+                    )
             keys = [(log.address, log.topics) for log in logs_here]
             if may_lack_logs(header, keys, filters, is_single=len(headers) == 1):
                 self._check_complete(node, header, logs_here, filters)
@@ -342,7 +344,7 @@ class EvmReader:
         try:
             receipts = self._receipts(node, header)
         except (MethodNotFound, UnsupportedProtocol) as error:
-            replies = node.batch([each.query_of(header.block.hash) for each in filters])
+            replies = node.batch([each.query({"blockHash": header.block.hash}) for each in filters])
             for each, reply in zip(filters, replies, strict=True):
                 for log in self._parser.logs([header], [each], [reply]):
                     if log.seen.position not in positions:
@@ -375,11 +377,12 @@ def may_lack_logs(
 ) -> bool:
     """Whether a bloom matches a filter that no log found, by (address, topics), does.
 
-    A bloom that is too full is no evidence. In a longer range it is passed over, because most
-    blocks of a busy chain are like that; a single block, as at the head where nodes are most often
-    wrong, is worth its receipts.
+    A bloom fuller than half matches most filters: it is no evidence. In a longer range it is passed
+    over, because most blocks of a busy chain are like that; a single block, as at the head where
+    nodes are most often wrong, is worth its receipts.
     """
-    return (header.is_sparse or is_single) and any(
+    is_sparse = 2 * header.bloom.bit_count() <= BLOOM_BITS
+    return (is_sparse or is_single) and any(
         each.may_be_in(header.bloom) and not any(each.wants(*key) for key in found)
         for each in filters
     )

@@ -12,7 +12,6 @@ from indexer.chains.events import Provenance
 from indexer.chains.evm.jsonrpc import Reply
 from indexer.chains.evm.log_filters import LogFilter
 from indexer.chains.evm.receipts import (
-    BLOOM_BITS,
     UnknownReceiptType,
     bloom_of,
     header_hash,
@@ -69,11 +68,6 @@ class EvmHeader:
     transactions: tuple[str, ...] | None
     """Hashes in the order of the block; None where the node gives none."""
     receipts_root: str | None
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the bloom is evidence: fuller than half, it matches most filters."""
-        return 2 * self.bloom.bit_count() <= BLOOM_BITS
 
 
 class EvmResponseParser:
@@ -197,16 +191,6 @@ class EvmResponseParser:
         if transactions is not None and tx_hash not in transactions[tx_index : tx_index + 1]:
             raise InconsistentAnswer(f"{where} is of transaction {tx_index}, which is another")
         return _evm_log(log, block, tx_hash)
-
-    def check_in_bloom(self, header: EvmHeader, logs: Iterable[EvmLog]) -> None:
-        """Raise `InconsistentAnswer` unless the block's bloom has each of these logs."""
-        # Some nodes give no bloom at all.
-        for log in logs if header.bloom else ():
-            if bloom_of([log.address, *log.topics]) & ~header.bloom:
-                raise InconsistentAnswer(
-                    f"{self.chain}: log {log.seen.position} of block {header.block.height} is not"
-                    " in its bloom"
-                )
 
     def receipts(self, answers: Any, header: EvmHeader) -> list[dict[str, Any]]:
         """All receipts of a block, as the node gives them: complete, and of that block."""

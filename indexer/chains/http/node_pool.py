@@ -114,7 +114,9 @@ class NodePool(Generic[N]):
             except caught as error:
                 if isinstance(error, WrongChain) and removes and len(self.nodes) > 1:
                     logger.error("node removed chain=%s: %s", self._chain, error)
-                    self._remove(node)
+                    self.nodes.remove(node)
+                    self._current %= len(self.nodes)
+                    node.close()
                     continue
                 is_passed = isinstance(error, passed)
                 if isinstance(error, RangeTooWide) and not is_passed:
@@ -181,11 +183,6 @@ class NodePool(Generic[N]):
         # whatever answers there has to prove it again.
         if not isinstance(error, NodeBehind | PermanentChainError):
             node.invalidate()
-
-    def _remove(self, node: N) -> None:
-        self.nodes.remove(node)
-        self._current %= len(self.nodes)
-        node.close()
 
 
 def _operator(node: PooledNode) -> str:

@@ -111,14 +111,7 @@ class HttpService:
         self._lock_out_seconds = lock_out_seconds
         self._seconds = timeout * RESPONSE_TIMEOUT_FACTOR
         self._client = new_client(timeout=timeout)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-    def get(self, path: str, params: Mapping[str, str] | None = None) -> HttpAnswer:
-        """As `request`."""
-        return self.request("GET", path, params)
+        self.close = self._client.close
 
     def request(
         self, method: str, path: str, params: Mapping[str, str] | None = None

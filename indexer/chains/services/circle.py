@@ -92,15 +92,12 @@ class Iris:
             limit=shared_limit(host_of(url), REQUESTS_PER_SECOND, _BURST),
             lock_out_seconds=LOCK_OUT_SECONDS,
         )
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
+        self.close = self._http.close
 
     def messages_of_transaction(self, source_domain: int, tx_hash: TxHash) -> IrisMessages:
         """The messages of a burn transaction: `0x` hex from EVM chains, bare hex from Stellar."""
         path = f"/v2/messages/{source_domain}"
-        answer = self._http.get(path, {"transactionHash": tx_hash})
+        answer = self._http.request("GET", path, {"transactionHash": tx_hash})
         if answer.status == 404:
             fields = JsonFields(answer.body, "404")
             # A 404 of the service has one of these; one of a wrong URL must not read as "not yet".
@@ -125,7 +122,7 @@ class Iris:
     def burn_fees(self, source_domain: int, destination_domain: int) -> tuple[BurnFee, ...]:
         """The fees for burning USDC on one domain and minting it on the other."""
         path = f"/v2/burn/USDC/fees/{source_domain}/{destination_domain}"
-        answer = self._expect_success(self._http.get(path), path)
+        answer = self._expect_success(self._http.request("GET", path), path)
         return tuple(
             BurnFee(fee.whole("finalityThreshold"), fee.decimal("minimumFee"))
             for fee in JsonFields({"fees": answer.body}, path).objects("fees")

@@ -62,10 +62,7 @@ class LzScan:
             limit=shared_limit(host_of(url), REQUESTS_PER_SECOND, 1),
             lock_out_seconds=LOCK_OUT_SECONDS,
         )
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
+        self.close = self._http.close
 
     def status_of(self, packet: Packet) -> ScanStatus | None:
         """The status of a packet; None when the explorer does not know it yet.
@@ -74,7 +71,7 @@ class LzScan:
         sender and nonce must be the packet's.
         """
         path = f"/messages/guid/{packet.guid}"
-        answer = self._http.get(path)
+        answer = self._http.request("GET", path)
         if answer.status == 404:
             return None
         if answer.status >= 400:

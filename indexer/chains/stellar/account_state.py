@@ -200,25 +200,22 @@ def _look_up(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Lookup:
     window = LookupWindow(
         _seconds(first, "oldestLedgerCloseTime"), _seconds(first, "latestLedgerCloseTime")
     )
-    found = {
-        tx: _applied_of(answer)
-        for tx, answer in answers.items()
-        if answer.get("status") != "NOT_FOUND"
-    }
+    found = {}
+    for tx, answer in answers.items():
+        status, ledger = answer.get("status"), answer.get("ledger")
+        if status == "NOT_FOUND":
+            continue
+        if status not in ("SUCCESS", "FAILED") or not isinstance(ledger, int):
+            raise InconsistentAnswer(f"a transaction of status {status!r} in ledger {ledger!r}")
+        result = answer.get("resultXdr")
+        try:
+            charged = xdr.TransactionResult.from_xdr(str(result)).fee_charged.int64
+        except (ValueError, EOFError) as error:
+            raise InconsistentAnswer(f"the result of a transaction is {result!r:.80}") from error
+        found[tx] = AppliedTransaction(Height(ledger), status == "SUCCESS", charged)
     return _Lookup(
         found, window, range(_ledger(first, "oldestLedger"), _ledger(first, "latestLedger") + 1)
     )
-
-
-def _applied_of(answer: Mapping[str, Any]) -> AppliedTransaction:
-    status, ledger, result = (answer.get(name) for name in ("status", "ledger", "resultXdr"))
-    if status not in ("SUCCESS", "FAILED") or not isinstance(ledger, int):
-        raise InconsistentAnswer(f"a transaction of status {status!r} in ledger {ledger!r}")
-    try:
-        outcome = xdr.TransactionResult.from_xdr(str(result))
-    except (ValueError, EOFError) as error:
-        raise InconsistentAnswer(f"the result of a transaction is {result!r:.80}") from error
-    return AppliedTransaction(Height(ledger), status == "SUCCESS", outcome.fee_charged.int64)
 
 
 def _ledger(answer: Mapping[str, Any], name: str) -> int:

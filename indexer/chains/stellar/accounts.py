@@ -50,48 +50,57 @@ class AccountReader:
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
         self._nodes = open_nodes(chain, urls, timeout)
+        self.close = self._nodes.close
 
     def snapshot(self, account: StellarAddress) -> AccountSnapshot | None:
         """Signers and sequence number; None without such an account.
 
         Raises as `signing_rules` does.
         """
-        return self._nodes.failover(lambda node: _seen(node, account))
+
+        def ask(node: CheckedStellarNode) -> AccountSnapshot | None:
+            answer = _entries(node, account_key(account))
+            with inconsistent_on_error(node.host):
+                entry = _entry_of(answer)
+                if entry is None:
+                    return None
+                rules = _rules_of(entry, account)
+                changed = sequence_ledger(entry)
+                if changed is None:
+                    # Every payment to the account changes the entry; seqLedger changes with the
+                    # number only.
+                    modified = answer["entries"][0].get("lastModifiedLedgerSeq")
+                    if not isinstance(modified, int) or isinstance(modified, bool) or modified < 1:
+                        raise ValueError(f"lastModifiedLedgerSeq is {modified!r}")
+                    changed = Height(modified)
+                return AccountSnapshot(node.ledger_of(answer), sequence(entry), changed, rules)
+
+        return self._nodes.failover(ask)
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """Signers of an account; None without such an account.
 
         Raises `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
-        return self._read_entry(account_key(account), lambda entry: _rules_of(entry, account))
+        key = account_key(account)
+        return self._nodes.failover(
+            lambda node: read_entry(node, key, lambda entry: _rules_of(entry, account))
+        )
 
     def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
         """Trustline of the account for an asset; None without a trustline or account.
 
         Raises as `signing_rules` does.
         """
-        return self._read_entry(
-            trustline_key(account, asset), lambda entry: _trustline_of(entry, account, asset)
-        )
 
-    def _read_entry(self, key: str, parse: Callable[[str], T]) -> T | None:
+        def parse(entry: str) -> Trustline:
+            line = trustline(entry)
+            if (line.account, line.asset) != (account, asset):
+                raise ValueError(f"the entry is of {line.account} and {line.asset}")
+            return line
+
+        key = trustline_key(account, asset)
         return self._nodes.failover(lambda node: read_entry(node, key, parse))
-
-    def close(self) -> None:
-        """Close connections."""
-        self._nodes.close()
-
-
-def _seen(node: CheckedStellarNode, account: StellarAddress) -> AccountSnapshot | None:
-    answer = _entries(node, account_key(account))
-    with inconsistent_on_error(node.host):
-        entry = _entry_of(answer)
-        if entry is None:
-            return None
-        rules = _rules_of(entry, account)
-        # Every payment to the account changes the entry; seqLedger changes with the number only.
-        changed = sequence_ledger(entry) or _last_modified(answer)
-        return AccountSnapshot(node.ledger_of(answer), sequence(entry), changed, rules)
 
 
 def read_entry(node: CheckedStellarNode, key: str, parse: Callable[[str], T]) -> T | None:
@@ -122,23 +131,8 @@ def _entry_of(answer: Mapping[str, Any]) -> str | None:
     return entry
 
 
-def _last_modified(answer: Mapping[str, Any]) -> Height:
-    """Ledger that last changed the entry of a response."""
-    modified = answer["entries"][0].get("lastModifiedLedgerSeq")
-    if not isinstance(modified, int) or isinstance(modified, bool) or modified < 1:
-        raise ValueError(f"lastModifiedLedgerSeq is {modified!r}")
-    return Height(modified)
-
-
 def _rules_of(entry: str, account: StellarAddress) -> SigningRules:
     rules = signing_rules(entry)
     if rules.account != account:
         raise ValueError(f"the entry is of {rules.account}")
     return rules
-
-
-def _trustline_of(entry: str, account: StellarAddress, asset: AssetId) -> Trustline:
-    line = trustline(entry)
-    if (line.account, line.asset) != (account, asset):
-        raise ValueError(f"the entry is of {line.account} and {line.asset}")
-    return line

@@ -28,6 +28,7 @@ class StellarCalls:
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
         self._nodes = open_nodes(chain, urls, timeout)
+        self.close = self._nodes.close
 
     def simulate(self, envelope: str) -> SimulationResult | SimulationFailure:
         """Simulate an unsigned transaction of one contract call (base64 XDR).
@@ -36,10 +37,6 @@ class StellarCalls:
         `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
         return self._nodes.failover(lambda node: simulate(node, envelope))
-
-    def close(self) -> None:
-        """Close connections."""
-        self._nodes.close()
 
 
 def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult | SimulationFailure:

@@ -62,6 +62,7 @@ _MAX_LEDGER = 1 << 24
 """Bytes, decompressed: ten times pubnet's ledgers. More is an attack on memory."""
 _CHUNK = 1 << 17
 _POLL_SECONDS = 1.0
+_SIZES = ("ledgersPerBatch", "batchesPerPartition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,22 @@ class LakeReader:
     def _load_layout(self) -> Layout:
         if self._layout is None:
             raw = self._store.read(CONFIGURATION)
-            layout = self._store.layout if raw is None else self._parse_layout(raw)
+            layout = self._store.layout
+            if raw is not None:
+                where = f"{CONFIGURATION} of {self._store.name}"
+                try:
+                    given = orjson.loads(raw)
+                except orjson.JSONDecodeError as error:
+                    raise ConfigurationError(f"{where} is no JSON: {error}") from error
+                passphrase = _entry(given, "networkPassphrase", where)
+                if passphrase != self._chain.passphrase:
+                    raise WrongChain(f"{where}: {passphrase!r} is not {self._chain.passphrase!r}")
+                if (compression := _entry(given, "compression", where)) != "zstd":
+                    raise ConfigurationError(f"{where}: {compression!r}, but only zstd is read")
+                sizes = [_entry(given, key, where) for key in _SIZES]
+                if not all(type(size) is int and size > 0 for size in sizes):
+                    raise ConfigurationError(f"{where}: sizes are {sizes}, not numbers from 1")
+                layout = Layout(*sizes)
             if layout is None:
                 raise ConfigurationError(
                     f"{self._store.name} has no {CONFIGURATION}; if it is a lake from before there"
@@ -251,22 +267,6 @@ class LakeReader:
                 )
             self._layout = layout
         return self._layout
-
-    def _parse_layout(self, raw: bytes) -> Layout:
-        where = f"{CONFIGURATION} of {self._store.name}"
-        try:
-            given = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            raise ConfigurationError(f"{where} is no JSON: {error}") from error
-        passphrase = _entry(given, "networkPassphrase", where)
-        if passphrase != self._chain.passphrase:
-            raise WrongChain(f"{where}: {passphrase!r} is not {self._chain.passphrase!r}")
-        if (compression := _entry(given, "compression", where)) != "zstd":
-            raise ConfigurationError(f"{where}: {compression!r}, but only zstd is read")
-        sizes = [_entry(given, key, where) for key in ("ledgersPerBatch", "batchesPerPartition")]
-        if not all(type(size) is int and size > 0 for size in sizes):
-            raise ConfigurationError(f"{where}: sizes are {sizes}, not numbers from 1")
-        return Layout(*sizes)
 
     def _find_newest(self) -> LakeBatch:
         found = self._store.newest() if self._store.can_list else self._probe_newest()

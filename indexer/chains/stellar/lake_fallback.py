@@ -63,7 +63,23 @@ class LakeFallbackReader:
             logger.warning(
                 "reading from lake chain=%s from=%d to=%d: %s", self.chain, first, last, gap
             )
-            return self._read_from_lake(first, last, watched)
+        reached = self._lake.head().height
+        if reached >= last:
+            return self._lake.read(first, last, watched)
+        if reached < first:
+            raise NodeBehind(f"{self.chain}: the lake ends at {reached}, before {first}")
+        old = self._lake.read(first, reached, watched)
+        try:
+            new = self._node.read(Height(reached + 1), last, watched)
+        except RetentionGap as error:
+            raise NodeBehind(f"{self.chain}: the lake ends at {reached}; {error}") from error
+        if new.blocks[0].parent_hash != old.blocks[-1].hash:
+            raise InconsistentAnswer(f"{self.chain}: node and lake differ at {reached}")
+        return Range(
+            blocks=(*old.blocks, *new.blocks),
+            events=(*old.events, *new.events),
+            unread=(*old.unread, *new.unread),
+        )
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """Wait for the node's head."""
@@ -73,22 +89,3 @@ class LakeFallbackReader:
         """Close node and lake."""
         self._node.close()
         self._lake.close()
-
-    def _read_from_lake(self, first: Height, last: Height, watched: Watched) -> Range:
-        reached = self._lake.head().height
-        if reached >= last:
-            return self._lake.read(first, last, watched)
-        if reached < first:
-            raise NodeBehind(f"{self.chain}: the lake ends at {reached}, before {first}")
-        old = self._lake.read(first, reached, watched)
-        try:
-            new = self._node.read(Height(reached + 1), last, watched)
-        except RetentionGap as gap:
-            raise NodeBehind(f"{self.chain}: the lake ends at {reached}; {gap}") from gap
-        if new.blocks[0].parent_hash != old.blocks[-1].hash:
-            raise InconsistentAnswer(f"{self.chain}: node and lake differ at {reached}")
-        return Range(
-            blocks=(*old.blocks, *new.blocks),
-            events=(*old.events, *new.events),
-            unread=(*old.unread, *new.unread),
-        )

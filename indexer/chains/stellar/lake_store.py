@@ -101,8 +101,15 @@ class LakeStore:
         if unknown := sorted(set(options) - set(_OPTIONS)):
             raise ConfigurationError(f"{url!r}: {', '.join(unknown)} is none of {_OPTIONS}")
         self.name = urlunsplit((parts.scheme, host_of(url), parts.path, "", ""))
-        self.layout = _layout(url, options)
+        self.layout: Layout | None = None
         """From the URL, for a lake without a configuration file."""
+        sizes = [options.get(key, "") for key in ("ledgers_per_batch", "batches_per_partition")]
+        if any(sizes):
+            if not all(each.isdecimal() and int(each) > 0 for each in sizes):
+                raise ConfigurationError(
+                    f"{url!r}: both sizes of the layout must be numbers from 1"
+                )
+            self.layout = Layout(*map(int, sizes))
         self.can_list = parts.scheme not in ("http", "https")
         self._is_folder = parts.scheme == "file"
         place = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
@@ -133,15 +140,15 @@ class LakeStore:
     def newest(self) -> LakeBatch | None:
         """The newest batch, whose name sorts first; None in an empty lake."""
         try:
-            names = self._folder_names() if self._is_folder else self._names()
+            names = (
+                self._folder_names()
+                if self._is_folder
+                # No more pages are listed than are consumed.
+                else (each["path"] for page in self._store.list(chunk_size=10) for each in page)
+            )
             return next(filter(None, map(batch_named, names)), None)
         except (BaseError, OSError) as error:
             raise self._failure("the newest batch", error) from error
-
-    def _names(self) -> Iterator[str]:
-        """Sorted names; a store lists no more pages than are consumed."""
-        for page in self._store.list(chunk_size=10):
-            yield from (each["path"] for each in page)
 
     def _folder_names(self) -> Iterator[str]:
         """Sorted names of a file system, which lists folders unsorted."""
@@ -176,15 +183,6 @@ def _open(
     if scheme == "gs":
         return GCSStore.from_url(place, config=config, client_options=client, retry_config=retry)  # type: ignore[arg-type]
     raise ValueError(f"{scheme!r} is none of file, http, https, s3 and gs")
-
-
-def _layout(url: str, options: Mapping[str, str]) -> Layout | None:
-    given = [options.get(key, "") for key in ("ledgers_per_batch", "batches_per_partition")]
-    if given == ["", ""]:
-        return None
-    if not all(each.isdecimal() and int(each) > 0 for each in given):
-        raise ConfigurationError(f"{url!r}: both sizes of the layout must be numbers from 1")
-    return Layout(*map(int, given))
 
 
 def _first_line(error: Exception) -> str:

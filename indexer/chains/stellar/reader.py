@@ -100,6 +100,7 @@ class StellarReader:
         self._nodes = NodePool(
             chain.id, [_CheckedRpc(chain, url, timeout) for url in http_urls(urls)]
         )
+        self.close = self._nodes.close
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
         self._schedule = PollSchedule(chain.block_seconds)
@@ -119,13 +120,14 @@ class StellarReader:
 
     def head(self) -> Block:
         """The newest ledger seen. It never goes back, though instances of a node may differ."""
-        return self._ask(self._newest)
 
-    def _newest(self) -> Block:
-        latest = self._health().latest
-        if self._head is None or latest > self._head.height:
-            self._head = self._blocks(latest, latest)[0]
-        return self._head
+        def newest() -> Block:
+            latest = self._health().latest
+            if self._head is None or latest > self._head.height:
+                self._head = self._blocks(latest, latest)[0]
+            return self._head
+
+        return self._ask(newest)
 
     def block(self, height: Height) -> Block:
         """One ledger's header. `NodeBehind` or `RetentionGap` when the node does not have it."""
@@ -152,10 +154,6 @@ class StellarReader:
             if head.height > above:
                 return head
 
-    def close(self) -> None:
-        """Close connections."""
-        self._nodes.close()
-
     def _read(self, first: Height, last: Height, watched: Watched) -> Range:
         blocks = self._blocks(first, last)
         check_linked(blocks)
@@ -164,13 +162,15 @@ class StellarReader:
         for filters in event_filters(self._chain):
             for records in self._pages(first, last, filters):
                 events = [_event(record, by_height) for record in records]
-                for event in events:
-                    if not is_requested(self._chain, event):
-                        raise _unrequested(event)
                 # One page at a time: a token may have more events than fit into memory.
-                for event in requested_events(self._chain, watched, events):
-                    if found.setdefault(event.event_id, event) != event:
-                        raise _unrequested(event)
+                wrong = [event for event in events if not is_requested(self._chain, event)]
+                wrong += [
+                    event
+                    for event in requested_events(self._chain, watched, events)
+                    if found.setdefault(event.event_id, event) != event
+                ]
+                if wrong:
+                    raise InconsistentAnswer(f"event {wrong[0].event_id} is not what was asked for")
         return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
 
     # Calls.
@@ -191,14 +191,12 @@ class StellarReader:
             return self._nodes.failover_on_permanent(ask_node, ConfigurationError)
         except InconsistentAnswer:
             # Cached headers of the node may be wrong too.
-            self._forget()
+            self._headers.clear()
+            self._head = None
             raise
 
-    def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        return self._nodes.current.call(method, params)
-
     def _health(self) -> _Health:
-        health = self._call("getHealth")
+        health = self._nodes.current.call("getHealth", {})
         if health.get("status") != "healthy":
             raise NodeUnavailable(f"{self.chain}: the node is {health.get('status')!r}")
         return _Health(
@@ -235,30 +233,23 @@ class StellarReader:
         found = {height: self._headers[height] for height in heights if height in self._headers}
         missing = [height for height in heights if height not in found]
         while missing:
-            for block in self._page_of_blocks(missing[0], missing[-1]):
-                found[block.height] = block
+            start = missing[0]
+            limit = min(LEDGERS_PER_CALL, missing[-1] - start + 1)
+            params = {"startLedger": start, "pagination": {"limit": limit}}
+            with self._range_errors(start, missing[-1]):
+                page = self._nodes.current.call("getLedgers", params)
+            blocks = [_block(record, self.chain) for record in _objects(page, "ledgers")]
+            if not blocks:
+                raise NodeBehind(f"{self.chain}: the node gave no ledger from {start} on")
+            if [block.height for block in blocks] != list(range(start, start + len(blocks))):
+                raise InconsistentAnswer(f"{self.chain}: ledgers from {start} on have gaps")
+            found |= {block.height: block for block in blocks}
             missing = [height for height in missing if height not in found]
         for height, block in found.items():
             self._headers.setdefault(height, block)
         while len(self._headers) > _MAX_CACHED_HEADERS:
             del self._headers[next(iter(self._headers))]
         return [found[height] for height in heights]
-
-    def _page_of_blocks(self, first: Height, last: Height) -> list[Block]:
-        """Headers from `first` on, one or more: a page of getLedgers."""
-        limit = min(LEDGERS_PER_CALL, last - first + 1)
-        with self._range_errors(first, last):
-            page = self._call("getLedgers", startLedger=first, pagination={"limit": limit})
-        blocks = [_block(record, self.chain) for record in _objects(page, "ledgers")]
-        if not blocks:
-            raise NodeBehind(f"{self.chain}: the node gave no ledger from {first} on")
-        if [block.height for block in blocks] != list(range(first, first + len(blocks))):
-            raise InconsistentAnswer(f"{self.chain}: ledgers from {first} on have gaps")
-        return blocks
-
-    def _forget(self) -> None:
-        self._headers.clear()
-        self._head = None
 
     # Events.
 
@@ -275,7 +266,8 @@ class StellarReader:
         while True:
             pagination = {"limit": EVENTS_PER_CALL} | ({"cursor": cursor} if cursor else {})
             with self._range_errors(first, last):
-                page = self._call("getEvents", **where, filters=filters, pagination=pagination)
+                params = {**where, "filters": filters, "pagination": pagination}
+                page = self._nodes.current.call("getEvents", params)
             # The instance that answered must have the range itself: others behind the same address
             # may be ahead. Nodes before RPC 23 do not report the oldest ledger of their events.
             latest = _field(page, "latestLedger", int)
@@ -303,10 +295,6 @@ class StellarReader:
                 raise InconsistentAnswer(f"{self.chain}: getEvents stands still at {cursor}")
             # getEvents refuses a range beside a cursor; the cursor continues beyond the range.
             where = {}
-
-
-def _unrequested(event: StellarEvent) -> InconsistentAnswer:
-    return InconsistentAnswer(f"event {event.event_id} is not what was asked for")
 
 
 def _block(record: Mapping[str, Any], chain: ChainId) -> Block:

@@ -7,7 +7,6 @@ Node URLs may contain a key, so messages name the host only.
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
 import orjson
 
 from indexer.chains.http.client import (
@@ -21,7 +20,6 @@ from indexer.chains.http.client import (
 )
 from indexer.errors import (
     InconsistentAnswer,
-    IndexerError,
     NodeUnavailable,
     PermanentChainError,
     RangeTooWide,
@@ -56,10 +54,7 @@ class StellarRpc:
         self.url = url
         self._seconds = timeout * RESPONSE_TIMEOUT_FACTOR
         self._client = new_client(timeout=timeout, headers={"content-type": "application/json"})
-
-    def close(self) -> None:
-        """Close connections."""
-        self._client.close()
+        self.close = self._client.close
 
     def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The result of one call, an object for every method that we use.
@@ -92,30 +87,23 @@ class StellarRpc:
         except orjson.JSONDecodeError:
             answer = None
         if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
-            raise _rpc_error(answer["error"], where)
+            failure = answer["error"]
+            code = failure.get("code")
+            message = f"{where}: {failure.get('message')} ({code})"
+            if code in _INVALID_REQUEST:
+                raise RequestRefused(message)
+            if code == _TIME_LIMIT:
+                raise RangeTooWide(message)
+            if code == _METHOD_NOT_FOUND:
+                raise UnknownMethod(message)
+            raise NodeUnavailable(message)
         if not response.is_success:
-            raise _http_error(response, where)
+            message = f"{where}: HTTP {response.status_code}"
+            if response.status_code in _TOO_LARGE:
+                raise RangeTooWide(message)
+            if response.status_code in _REFUSED:
+                raise PermanentChainError(f"{message}: look at the URL and its key")
+            raise NodeUnavailable(message, retry_after=retry_after(response))
         if not isinstance(answer, dict) or not isinstance(answer.get("result"), dict):
             raise InconsistentAnswer(f"{where}: neither a result nor an error")
         return dict(answer["result"])
-
-
-def _rpc_error(error: dict[str, Any], where: str) -> IndexerError:
-    code = error.get("code")
-    message = f"{where}: {error.get('message')} ({code})"
-    if code in _INVALID_REQUEST:
-        return RequestRefused(message)
-    if code == _TIME_LIMIT:
-        return RangeTooWide(message)
-    if code == _METHOD_NOT_FOUND:
-        return UnknownMethod(message)
-    return NodeUnavailable(message)
-
-
-def _http_error(response: httpx.Response, where: str) -> IndexerError:
-    message = f"{where}: HTTP {response.status_code}"
-    if response.status_code in _TOO_LARGE:
-        return RangeTooWide(message)
-    if response.status_code in _REFUSED:
-        return PermanentChainError(f"{message}: look at the URL and its key")
-    return NodeUnavailable(message, retry_after=retry_after(response))

@@ -198,7 +198,8 @@ def _floor(task: Task) -> Measured:
 
 def _questions(reader: EvmReader, chain: EvmChain, chunk: Chunk) -> list[bytes]:
     filters = [*reader._events, *transfer_filters(chain, chain.watched)]
-    calls = [each.query(chunk.first, chunk.last) for each in filters]
+    where = {"fromBlock": hex(chunk.first), "toBlock": hex(chunk.last)}
+    calls = [each.query(where) for each in filters]
     return [
         orjson.dumps({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})
         for method, params in calls

@@ -1,7 +1,7 @@
 """What cannot be undone: several operators that say the same, or nothing happens."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 import pytest
@@ -44,7 +44,7 @@ class Witnesses:
     def quorum(self, count: int = 3, log_proof: LogProof = "none", **options) -> Iterator[Quorum]:
         urls = [node.url for node in self.nodes[:count]]
         chain = replace(self.world.chain, log_proof=log_proof)
-        with Quorum(chain, urls, event_topics, timeout=5.0, **options) as quorum:
+        with closing(Quorum(chain, urls, event_topics, timeout=5.0, **options)) as quorum:
             yield quorum
 
 

@@ -122,12 +122,18 @@ def u64(value: ScVal) -> int:
 
 def count(value: ScVal) -> int:
     """A u64 that a 64-bit signed column holds: sequence numbers, spans of seconds."""
-    return _at_most(_LARGEST_BIGINT, u64(value))
+    number = u64(value)
+    if number > _LARGEST_BIGINT:
+        raise Undecodable(f"is {number}, more than {_LARGEST_BIGINT}")
+    return number
 
 
 def seconds(value: ScVal) -> UnixSeconds:
     """A u64 of Unix seconds, up to the end of the year 9999."""
-    return UnixSeconds(_at_most(_LAST_SECOND, u64(value)))
+    number = u64(value)
+    if number > _LAST_SECOND:
+        raise Undecodable(f"is {number}, more than {_LAST_SECOND}")
+    return UnixSeconds(number)
 
 
 def boolean(value: ScVal) -> bool:
@@ -137,7 +143,7 @@ def boolean(value: ScVal) -> bool:
 
 def blob(value: ScVal) -> bytes:
     """Bytes of any length."""
-    return _counted(_body("bytes", value, Kind.SCV_BYTES))
+    return _octets("bytes", value, Kind.SCV_BYTES)
 
 
 def word(value: ScVal) -> Bytes32:
@@ -150,7 +156,7 @@ def word(value: ScVal) -> Bytes32:
 
 def symbol(value: ScVal) -> str:
     """A symbol of 1 to 32 letters, digits and underscores, as the host enforces."""
-    raw = _counted(_body("a symbol", value, Kind.SCV_SYMBOL))
+    raw = _octets("a symbol", value, Kind.SCV_SYMBOL)
     if not _SYMBOL.fullmatch(raw):
         raise Undecodable(f"is not a symbol that a contract can make: {raw!r}")
     return raw.decode("ascii")
@@ -158,7 +164,7 @@ def symbol(value: ScVal) -> str:
 
 def string(value: ScVal) -> bytes:
     """A string, of any bytes."""
-    return _counted(_body("a string", value, Kind.SCV_STRING))
+    return _octets("a string", value, Kind.SCV_STRING)
 
 
 def text(value: ScVal) -> str:
@@ -212,11 +218,6 @@ def mapping(value: ScVal) -> Mapping[str, ScVal]:
     return fields
 
 
-def record(what: str, value: ScVal) -> "ScMap":
-    """A map to read field by field; `what` names it in messages."""
-    return ScMap(what, mapping(value))
-
-
 @dataclass(frozen=True, slots=True)
 class Topics:
     """An event's topics, with the name at 0."""
@@ -245,19 +246,16 @@ class ScMap:
     values: Mapping[str, ScVal]
 
     @classmethod
-    def of(cls, event: StellarEvent) -> "ScMap":
-        """Parse an event's data, which must be a map. Raises `Undecodable`."""
+    def of(cls, event: StellarEvent, version: int | None = None) -> "ScMap":
+        """Parse an event's data, which must be a map. Raises `Undecodable`.
+
+        Data of a contract that versions it must have this `version` (`v: u32`).
+        """
         name = topic_name(event) or "an event without a name"
         data = _with_place(name, "data", parse, event.value)
-        return cls(name, _with_place(name, "data", mapping, data))
-
-    @classmethod
-    def of_version(cls, event: StellarEvent, version: int) -> "ScMap":
-        """As `of`, for contracts whose event data has a version (`v: u32`)."""
-        fields = cls.of(event)
-        found = fields.read("v", u32)
-        if found != version:
-            raise Undecodable(f"{fields.name} has version {found}, not {version}")
+        fields = cls(name, _with_place(name, "data", mapping, data))
+        if version is not None and (found := fields.read("v", u32)) != version:
+            raise Undecodable(f"{name} has version {found}, not {version}")
         return fields
 
     def read(self, key: str, reader: Reader[T]) -> T:
@@ -288,8 +286,9 @@ def _body(what: str, value: ScVal, kind: Kind) -> bytes:
     return value.body
 
 
-def _counted(raw: bytes) -> bytes:
+def _octets(what: str, value: ScVal, kind: Kind) -> bytes:
     """Bytes behind a length, without padding."""
+    raw = _body(what, value, kind)
     return raw[4 : 4 + int.from_bytes(raw[:4], "big")]
 
 
@@ -302,9 +301,3 @@ def _elements(what: str, value: ScVal, kind: Kind, each: int) -> Iterator[ScVal]
     for _ in range(each * int.from_bytes(raw[4:8], "big")):
         begin, at = at, _SKIP(raw, at)
         yield ScVal.of(raw[begin:at])
-
-
-def _at_most(limit: int, number: int) -> int:
-    if number > limit:
-        raise Undecodable(f"is {number}, more than {limit}")
-    return number

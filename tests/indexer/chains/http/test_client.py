@@ -104,7 +104,7 @@ def test_every_client_ends_a_dripping_response() -> None:
         for ask in (
             lambda: evm.call("eth_chainId", []),
             lambda: stellar.call("getHealth", {}),
-            lambda: service.get(""),
+            lambda: service.request("GET", ""),
         ):
             with ends_within(1.5), pytest.raises(NodeUnavailable, match="takes more than") as told:
                 ask()
