@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page proxy screenshots check format bench chaos fuzz replay contracts settings lock clean
+.PHONY: help setup prerequisites demo test page proxy screenshots check format bench chaos fuzz replay contracts settings openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -40,7 +40,9 @@ $(TOOLS): requirements/bootstrap.txt requirements/dev.txt
 	$(BIN)/uv pip sync --python $(BIN)/python --require-hashes requirements/dev.txt
 	@touch $@
 
-$(BIN)/isthmus: devnet/isthmus.sh $(TOOLS)
+$(BIN)/isthmus: devnet/isthmus.sh clients/python/pyproject.toml $(TOOLS)
+	@# The client is imported from the checkout. A relative path: a worktree may link to this .venv.
+	echo ../../../../clients/python > $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/isthmus-client.pth
 	install -m 755 devnet/isthmus.sh $@
 
 $(NODE_TOOLS): package.json package-lock.json
@@ -69,7 +71,7 @@ screenshots: setup ## Take the docs' pictures of the market page anew, of a demo
 check: setup ## Formatter, linter, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy warehouse_schema indexer relay pipelines api devnet tests
+	$(BIN)/mypy warehouse_schema indexer relay pipelines api clients/python devnet tests
 	node_modules/.bin/prettier --check --log-level warn .
 	node_modules/.bin/tsc -p api/market
 	$(BIN)/python -m pytest -q tests/architecture -p no:randomly
@@ -96,6 +98,9 @@ contracts: $(NODE_TOOLS) ## Compile the Solidity contracts: the deposit addresse
 
 settings: setup ## Write docs/settings.md and the list of known variables from the settings models
 	$(BIN)/python -m tests.architecture.settings_document
+
+openapi: setup ## Write clients/python/openapi.json from the app
+	$(BIN)/python -m tests.architecture.client_document
 
 lock: $(TOOLS) ## Write the lock files anew from pyproject.toml and package.json
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header - -o requirements/bootstrap.txt

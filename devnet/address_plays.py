@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from api.client import Quote, SendToAddress, Transfer
 from devnet.customers import Customer
 from devnet.transfers import Coin, Holding, NotAsPlayed, Played, Plays, decimal
+from isthmus_client import Quote, SendToAddress, Transfer
 
 _BY_ADDRESS = "deposit_address"
 

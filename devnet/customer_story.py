@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 
-from api.client import Transfer
 from devnet.address_plays import AddressPlays
 from devnet.bridges import DUST
 from devnet.customers import Customer, Purse, customer, open_accounts
@@ -21,6 +20,7 @@ from devnet.verify import table
 from devnet.webhook_receiver import Receiver
 from devnet.webhook_story import WebhookStory
 from devnet.world import World
+from isthmus_client import Transfer
 
 PEOPLE = (
     *("dora", "emil", "fay", "gus", "hana", "ivo", "jana", "karl", "lena"),

@@ -15,7 +15,6 @@ from stellar_sdk import Asset, Keypair
 from stellar_sdk.operation import ChangeTrust, CreateAccount, Operation, Payment
 from stellar_sdk.utils import from_xdr_amount
 
-from api.client import Bridges, EvmBridges, Isthmus, Login, SignIn, StellarBridges
 from devnet.bridges import EVM
 from devnet.evm import DOMAIN, EID, EvmDevnet, expected_addresses
 from devnet.keys import WEB_AUTH_DOMAIN
@@ -34,6 +33,7 @@ from devnet.stellar.accounts import (
 )
 from devnet.stellar.client import DevnetClient
 from devnet.stellar.registry import devnet_contracts
+from isthmus_client import Bridges, EvmBridges, Isthmus, Login, SignIn, StellarBridges
 
 STARTING_XLM = "20"
 ETHER = 10**18

@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 from sqlalchemy.exc import OperationalError
 
-from api.client import ClientError, Isthmus
 from devnet import circle, services
 from devnet.customer_story import CustomerStory
 from devnet.databases import fresh_databases
@@ -32,6 +31,7 @@ from indexer.analytics.reconciliation import reconcile
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres, open_engine
 from indexer.errors import IndexerError
+from isthmus_client import ClientError, Isthmus
 from warehouse_schema.embedded import EmbeddedPostgresError
 from warehouse_schema.migrate import MigrationRefused
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import httpx
 
-from api.client import Patience
 from indexer.chains.http.client import new_client
+from isthmus_client import Patience
 
 HOST = "127.0.0.1"
 """Where all that is local listens."""

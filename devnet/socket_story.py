@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from api.client import ClientError, Transfer, TransferNews
 from devnet.customers import Customer
+from isthmus_client import ClientError, Transfer, TransferNews
 
 PATIENCE_SECONDS = 60.0
 """Until what came last has been told; alone it is a moment."""

@@ -17,7 +17,16 @@ from uuid import uuid4
 from stellar_sdk import TransactionEnvelope
 from stellar_sdk.operation import InvokeHostFunction
 
-from api.client import (
+from devnet.bridges import DUST, EVM, STELLAR, Bridges, packets_said
+from devnet.circle import fast_fee
+from devnet.customers import ASSETS, Customer, devnet_bridges
+from devnet.evm import EvmDevnet
+from devnet.evm_node import DevnetError
+from devnet.evm_sending import Receipt
+from devnet.progress import Progress
+from devnet.stellar.accounts import PASSPHRASE
+from devnet.stellar.client import DevnetClient
+from isthmus_client import (
     Actions,
     Deposit,
     EvmCalls,
@@ -30,15 +39,6 @@ from api.client import (
     Transfer,
     Unavailable,
 )
-from devnet.bridges import DUST, EVM, STELLAR, Bridges, packets_said
-from devnet.circle import fast_fee
-from devnet.customers import ASSETS, Customer, devnet_bridges
-from devnet.evm import EvmDevnet
-from devnet.evm_node import DevnetError
-from devnet.evm_sending import Receipt
-from devnet.progress import Progress
-from devnet.stellar.accounts import PASSPHRASE
-from devnet.stellar.client import DevnetClient
 
 Coin: TypeAlias = Literal["usdc", "usdt0"]
 Say: TypeAlias = Callable[[str], None]

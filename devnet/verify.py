@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Engine, select
 
-from api.client import Isthmus, NotFound, NotReached, Unavailable
 from devnet.expectations import BookExpectation, Json
 from devnet.progress import Progress
 from indexer.config.networks import Network
+from isthmus_client import Isthmus, NotFound, NotReached, Unavailable
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.projections import movements
 

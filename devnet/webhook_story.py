@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from api.client import Told, Transfer, Unavailable, WebhookNotTrusted, verify_webhook
 from devnet.customers import Customer
 from devnet.progress import Progress
 from devnet.webhook_receiver import Posted, Receiver
+from isthmus_client import Told, Transfer, Unavailable, WebhookNotTrusted, verify_webhook
 
 PATIENCE_SECONDS = 300.0
 """Until somebody sends, and until what came last has been sent; alone it is a moment."""

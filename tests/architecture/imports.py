@@ -43,8 +43,10 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
         *("stellar_sdk", "xdrlib3", "nacl", "cryptography", "jwt"),
         *("httpx", "websockets", "orjson", "zstandard", "rlp", "trie"),
         # Its customers use the service as clients do.
-        "api.client",
+        "isthmus_client",
     ),
+    # A distribution of its own, for other people's programs: nothing of the project.
+    "isthmus_client": ("eth_hash", "httpx", "pydantic", "stellar_sdk", "websockets"),
 }
 """Package → what it may import beside itself and the standard library."""
 
@@ -82,12 +84,6 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "api.auth": ("cryptography",),
 }
 """Module → what it alone may import more, and why."""
-
-ALONE: Mapping[str, tuple[str, ...]] = {
-    # Published by itself, for other people's programs.
-    "api.client": ("eth_hash", "httpx", "pydantic", "stellar_sdk", "websockets"),
-}
-"""Part → what it may import beside itself and the standard library: nothing of the project."""
 
 _VALUES = ("indexer.errors", "indexer.addresses", "indexer.loops")
 _CONFIG = (*_VALUES, "indexer.notifications", "indexer.config")
@@ -162,7 +158,6 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "devnet": ("devnet",),
     # Holds keys that move money: the processes that have none cannot even name what reads them.
     "relay": ("relay", "devnet", "pipelines.relay", "pipelines.webhooks"),
-    "api.client": ("api.client", "devnet"),
     "dagster.EnvVar": ("pipelines.defs.resources",),
     "os.environ": (
         "indexer.config.settings",
@@ -218,11 +213,17 @@ class Use:
     line: int
 
 
+def folder_of(package: str) -> Path:
+    """The folder of a package."""
+    return ROOT / ("clients/python" if package == "isthmus_client" else "") / package
+
+
 def modules() -> Iterator[tuple[str, Path]]:
     """Every module of the roles, by its dotted name."""
     for role in PACKAGES:
-        for path in sorted((ROOT / role).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
+        folder = folder_of(role)
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder.parent).with_suffix("").parts
             yield ".".join(part for part in parts if part != "__init__"), path
 
 
@@ -275,11 +276,6 @@ def _dotted(node: ast.expr) -> str:
 
 def _reasons(module: str, name: str) -> Iterator[str]:
     role = module.partition(".")[0]
-    alone = next((part for part in ALONE if _is_within(module, [part])), None)
-    if alone is not None:
-        if not _is_within(name, [alone, *sys.stdlib_module_names, *ALONE[alone]]):
-            yield f"{alone} imports nothing of the project but itself"
-        return
     if not _is_within(name, [role, *sys.stdlib_module_names, *PACKAGES[role], *_extra(module)]):
         yield f"{role} may not import it"
     part = _part(module)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.imports import PACKAGES, ROOT
+from tests.architecture.imports import PACKAGES, ROOT, folder_of
 from warehouse_schema import locks
 
 NAMED = (
@@ -44,7 +44,7 @@ def test_every_lock_is_of_the_one_list(place: str) -> None:
     exempt = {*(ROOT / name for name in NAMED), Path(__file__)}
     strange = {
         str(path.relative_to(ROOT)): problems
-        for path in (ROOT / place).rglob("*.py")
+        for path in folder_of(place).rglob("*.py")
         if path not in exempt and (problems := list(found(path.read_text())))
     }
     assert strange == {}

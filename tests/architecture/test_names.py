@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.imports import ROOT, modules
 
-APART = ("api.client", "devnet")
+APART = ("isthmus_client", "devnet")
 """Parts that are not the product: a distribution of its own, and stand-ins."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.architecture.imports import PACKAGES, ROOT, modules, uses
 
-LOADED = ("pipelines.defs", "api.client", "warehouse_schema.migrations")
+LOADED = ("pipelines.defs", "isthmus_client", "warehouse_schema.migrations")
 """Packages read by folder (Dagster, Alembic), and the client, which other programs import."""
 _CONFIGURATION = ("Makefile", "pyproject.toml", "dagster.yaml", "pipelines/*.yaml", ".ci/run")
 """Files that name modules for other programs to load."""

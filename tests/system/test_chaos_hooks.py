@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from stellar_sdk import Keypair
 
-from api.client import Delivery, Told, WebhookEvent
 from devnet.keys import public_webhook_key
 from devnet.stellar.accounts import keypair
 from devnet.webhook_receiver import Posted, Receiver
+from isthmus_client import Delivery, Told, WebhookEvent
 from relay.keys import LocalStellarKey
 from relay.webhooks.run import event_body, event_id
 from relay.webhooks.signing import signed_headers

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from flask.testing import FlaskClient
 
-from api.client import MAINNET as KNOWN
-from api.client import (
+from isthmus_client import MAINNET as KNOWN
+from isthmus_client import (
     ActionNotTrusted,
     Conflict,
     Deposit,
@@ -145,7 +145,7 @@ def test_example_of_client_page_runs(kept, actor, evm, monkeypatch, capsys):
     transfer = deposit(kept)
     with owner(actor) as isthmus:
         shown = isthmus.transfer(transfer)
-    monkeypatch.setattr("api.client.Isthmus", lambda url, token: owner(actor))
+    monkeypatch.setattr("isthmus_client.Isthmus", lambda url, token: owner(actor))
     quote = Quote.model_construct(
         sell_amount=shown.amount_in,
         buy_amount=shown.amount_out,

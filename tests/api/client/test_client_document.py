@@ -7,7 +7,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection, Engine, delete
 
-from api.client import Isthmus
+from isthmus_client import Isthmus
 from tests.api.stream.conftest import make_stand
 from tests.api.webhooks.conftest import kept, make_webhook_app
 from tests.factories.projections import STELLAR, insert_cursor

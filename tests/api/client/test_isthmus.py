@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, delete
 from stellar_sdk import Keypair, Network
 
-from api.client import (
+from isthmus_client import (
     BadAnswer,
     ChallengeNotTrusted,
     Conflict,

@@ -15,13 +15,13 @@ from stellar_sdk.operation import (
     SetOptions,
 )
 
-from api.client import ActionNotTrusted, Deposit
-from api.client.contracts import MAINNET as KNOWN
-from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
-from api.client.models import StellarTrustline
-from api.client.onboarding import check_onboarding
 from indexer.actions.onboarding import OnboardingTerms, onboarding_tx
 from indexer.addresses import stellar_account
+from isthmus_client import ActionNotTrusted, Deposit
+from isthmus_client.contracts import MAINNET as KNOWN
+from isthmus_client.contracts import TESTNET as KNOWN_FOR_TESTS
+from isthmus_client.models import StellarTrustline
+from isthmus_client.onboarding import check_onboarding
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER
 from warehouse_schema.identifiers import UnixSeconds
 

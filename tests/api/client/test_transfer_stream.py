@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from websockets.sync.server import Server, ServerConnection, serve
 
-from api.client import Isthmus, SignInNeeded
+from isthmus_client import Isthmus, SignInNeeded
 
 SHOWN = json.loads(
     (Path(__file__).parents[3] / "api/document/examples.json").read_text(encoding="utf-8")

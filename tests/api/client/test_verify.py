@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.client import ActionNotTrusted
-from api.client.contracts import MAINNET as KNOWN
-from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
-from api.client.models import EvmCalls
-from api.client.verify import Deposit, check_calls
 from indexer.actions.evm_calls import BurnOrder, UnsignedCall, encode_order, evm_calls, evm_order
 from indexer.config.networks import load_network
+from isthmus_client import ActionNotTrusted
+from isthmus_client.contracts import MAINNET as KNOWN
+from isthmus_client.contracts import TESTNET as KNOWN_FOR_TESTS
+from isthmus_client.models import EvmCalls
+from isthmus_client.verify import Deposit, check_calls
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER, make_agreed
 
 OTHER = "0x" + "0c" * 20

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.client import ActionNotTrusted, Bridges, SendToAddress
-from api.client.contracts import MAINNET
-from api.client.verify import Deposit
-from api.client.verify_address import Custody, address_of, check_address
 from devnet.customers import devnet_bridges
 from indexer.bridges.deposit_address.factory import deposit_address
+from isthmus_client import ActionNotTrusted, Bridges, SendToAddress
+from isthmus_client.contracts import MAINNET
+from isthmus_client.verify import Deposit
+from isthmus_client.verify_address import Custody, address_of, check_address
 from tests.conftest import GOLDEN
 from tests.factories.deposits import DEVNET, OPERATOR, OWNER, STRANGER, make_deposit, with_factories
 

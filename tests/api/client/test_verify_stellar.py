@@ -10,11 +10,6 @@ from stellar_sdk.operation import InvokeHostFunction, ManageData, Payment, SetOp
 from stellar_sdk.preconditions import Preconditions
 from stellar_sdk.time_bounds import TimeBounds
 
-from api.client import ActionNotTrusted
-from api.client.contracts import MAINNET as KNOWN
-from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
-from api.client.models import StellarTx
-from api.client.verify_stellar import LONGEST_SECONDS, MOST_FEE, Outgoing, check_transaction
 from indexer.actions.stellar_orders import (
     SendOnStellar,
     approval,
@@ -24,6 +19,11 @@ from indexer.actions.stellar_orders import (
 from indexer.actions.stellar_tx import complete_tx, draft
 from indexer.chains.stellar.xdr.simulation import SimulationResult
 from indexer.config.networks import load_network
+from isthmus_client import ActionNotTrusted
+from isthmus_client.contracts import MAINNET as KNOWN
+from isthmus_client.contracts import TESTNET as KNOWN_FOR_TESTS
+from isthmus_client.models import StellarTx
+from isthmus_client.verify_stellar import LONGEST_SECONDS, MOST_FEE, Outgoing, check_transaction
 from tests.factories.actions import MAINNET, OWNER, PAYER, TRANSFER, make_withdrawal
 from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
 

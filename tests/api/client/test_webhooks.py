@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Connection, Engine
 from stellar_sdk import Keypair
 
-from api.client import Isthmus, NotFound, WebhookNotTrusted, verify_webhook
-from api.client import webhooks as models
 from api.openapi import openapi
+from isthmus_client import Isthmus, NotFound, WebhookNotTrusted, verify_webhook
+from isthmus_client import webhooks as models
 from relay.keys import LocalStellarKey
 from relay.webhooks.run import event_body, event_id
 from relay.webhooks.signing import encode_public_key, signed_headers

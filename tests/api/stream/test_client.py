@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.client import Invalid, Isthmus, Moment
+from isthmus_client import Invalid, Isthmus, Moment
 from tests.factories.streaming import PATIENCE, Book, Server, identity
 
 

@@ -25,7 +25,6 @@ from stellar_sdk import TransactionEnvelope
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from api.client import Deposit, EvmCalls, Outgoing, StellarTx
 from devnet.bridges import DUST, EVM, STELLAR
 from devnet.customers import Customer, Purse, customer, devnet_bridges, open_accounts
 from devnet.evm_sending import GAS_PRICE
@@ -33,6 +32,7 @@ from devnet.local_http import local_client
 from devnet.scenario import EVM_UNIT, real_time
 from devnet.stellar.accounts import PASSPHRASE, address
 from devnet.transfers import await_routes
+from isthmus_client import Deposit, EvmCalls, Outgoing, StellarTx
 from tests.system.bench.site import milliseconds, percentile, tell, until
 from tests.system.bench.transfers_site import TransfersSite, transfers_site
 

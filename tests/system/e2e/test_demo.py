@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.client import Isthmus, NotReached, Patience
 from devnet.process_groups import MARK
 from devnet.services import isthmus
+from isthmus_client import Isthmus, NotReached, Patience
 from tests.memory import server_folder
 from tests.run_processes import run_pids
 

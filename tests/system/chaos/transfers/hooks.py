@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from api.client import Told, WebhookEvent, WebhookNotTrusted, verify_webhook
 from devnet.webhook_receiver import Posted, Receiver, receiving
+from isthmus_client import Told, WebhookEvent, WebhookNotTrusted, verify_webhook
 from tests.system.chaos.transfers.wallet import Wallet
 
 PATIENCE = 150.0

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from api.client import Transfer
 from devnet.address_plays import AddressPlays
 from devnet.bridges import DUST
 from devnet.customers import ASSETS, Customer, Purse
 from devnet.transfers import Coin, Played
+from isthmus_client import Transfer
 
 PAYEE = Purse({"usdc": 0, "usdt0": 0}, {})
 """Of who is paid on Stellar."""

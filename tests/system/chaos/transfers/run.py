@@ -13,7 +13,6 @@ import httpx
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from api.client import ClientError, Login, SignIn, Transfer
 from devnet import circle
 from devnet.customers import Customer, Purse, open_accounts
 from devnet.evm import STELLAR_DOMAIN, dev_account
@@ -34,6 +33,7 @@ from devnet.supervisor import free_port
 from devnet.transfers import Holding, Played
 from devnet.webhook_receiver import make_certificate
 from indexer.config.settings import operator_variable, variable_suffix
+from isthmus_client import ClientError, Login, SignIn, Transfer
 from tests.system.chaos.chains import CHAINS, EVM, HOST, STELLAR, Chains, fresh_chains
 from tests.system.chaos.faults import FaultyNodes
 from tests.system.chaos.site import Site, database

@@ -14,8 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from api.client import Actions, Deposit, Isthmus, Quote, Transfer, WebhookEvent, WebhookEventPage
-from api.client.errors import (
+from isthmus_client import (
+    Actions,
+    Deposit,
+    Isthmus,
+    Quote,
+    Transfer,
+    WebhookEvent,
+    WebhookEventPage,
+)
+from isthmus_client.errors import (
     ClientError,
     Conflict,
     Invalid,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from api.client.errors import BadAnswer, NotReached, Refused, TooMany, Unavailable, refusal
+from isthmus_client.errors import BadAnswer, NotReached, Refused, TooMany, Unavailable, refusal
 
 T = TypeVar("T")
 

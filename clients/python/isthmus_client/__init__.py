@@ -4,8 +4,8 @@ with Isthmus("https://api.example.com") as isthmus:
     isthmus.offers(direction="onramp", currency="EUR")
 """
 
-from api.client.contracts import MAINNET, TESTNET, Bridges, EvmBridges, StellarBridges
-from api.client.errors import (
+from isthmus_client.contracts import MAINNET, TESTNET, Bridges, EvmBridges, StellarBridges
+from isthmus_client.errors import (
     ActionNotTrusted,
     BadAnswer,
     ChallengeNotTrusted,
@@ -21,10 +21,10 @@ from api.client.errors import (
     Unavailable,
     WebhookNotTrusted,
 )
-from api.client.http import Patience
-from api.client.isthmus import Isthmus
-from api.client.login import Login, SignIn
-from api.client.models import (
+from isthmus_client.http import Patience
+from isthmus_client.isthmus import Isthmus
+from isthmus_client.login import Login, SignIn
+from isthmus_client.models import (
     Actions,
     ChainReadiness,
     DepositAddress,
@@ -58,11 +58,11 @@ from api.client.models import (
     Transfer,
     TransferPage,
 )
-from api.client.stream import Moment, OfferKey
-from api.client.transfer_stream import TransferNews
-from api.client.verify import Deposit
-from api.client.verify_stellar import Outgoing
-from api.client.webhooks import (
+from isthmus_client.stream import Moment, OfferKey
+from isthmus_client.transfer_stream import TransferNews
+from isthmus_client.verify import Deposit
+from isthmus_client.verify_stellar import Outgoing
+from isthmus_client.webhooks import (
     Change,
     Delivery,
     Told,

@@ -11,9 +11,9 @@ from typing import Literal
 
 from stellar_sdk import StrKey
 
-from api.client.contracts import Bridges, EvmBridges
-from api.client.errors import ActionNotTrusted
-from api.client.models import EvmCall, EvmCalls, Quote
+from isthmus_client.contracts import Bridges, EvmBridges
+from isthmus_client.errors import ActionNotTrusted
+from isthmus_client.models import EvmCall, EvmCalls, Quote
 
 # The first 4 bytes of keccak256 of the signatures.
 APPROVE = "0x095ea7b3"

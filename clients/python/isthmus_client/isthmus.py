@@ -11,11 +11,11 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter
 
-from api.client.contracts import Bridges
-from api.client.errors import ActionNotTrusted, SignInNeeded, Unavailable
-from api.client.http import Http, Patience, read
-from api.client.login import Login
-from api.client.models import (
+from isthmus_client.contracts import Bridges
+from isthmus_client.errors import ActionNotTrusted, SignInNeeded, Unavailable
+from isthmus_client.http import Http, Patience, read
+from isthmus_client.login import Login
+from isthmus_client.models import (
     Actions,
     DepthSummary,
     Direction,
@@ -35,13 +35,13 @@ from api.client.models import (
     Transfer,
     TransferPage,
 )
-from api.client.onboarding import check_onboarding
-from api.client.stream import Moment, follow
-from api.client.transfer_stream import TransferNews, follow_transfers
-from api.client.verify import Deposit, check_calls
-from api.client.verify_address import Custody, check_address
-from api.client.verify_stellar import Outgoing, check_transaction
-from api.client.webhooks import Webhooks
+from isthmus_client.onboarding import check_onboarding
+from isthmus_client.stream import Moment, follow
+from isthmus_client.transfer_stream import TransferNews, follow_transfers
+from isthmus_client.verify import Deposit, check_calls
+from isthmus_client.verify_address import Custody, check_address
+from isthmus_client.verify_stellar import Outgoing, check_transaction
+from isthmus_client.webhooks import Webhooks
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from pydantic import TypeAdapter
 from websockets.exceptions import ConnectionClosedError, InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from api.client.errors import SignInNeeded, TooMany, Unavailable, refusal
-from api.client.listening import messages
-from api.client.models import Transfer
+from isthmus_client.errors import SignInNeeded, TooMany, Unavailable, refusal
+from isthmus_client.listening import messages
+from isthmus_client.models import Transfer
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _TRANSFER = TypeAdapter(Transfer)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from eth_hash.auto import keccak
 from stellar_sdk import StrKey
 
-from api.client.contracts import Bridges, EvmBridges
-from api.client.errors import ActionNotTrusted
-from api.client.models import SendToAddress, Transfer
-from api.client.verify import Deposit, shared, strkey_of, transfer_id_of
+from isthmus_client.contracts import Bridges, EvmBridges
+from isthmus_client.errors import ActionNotTrusted
+from isthmus_client.models import SendToAddress, Transfer
+from isthmus_client.verify import Deposit, shared, strkey_of, transfer_id_of
 
 FACTORY = "0x1c0dece7d4d8d0eccd71e0035848f48b077cb106"
 """DepositFactory, at the same address on every chain that has it: other code would be elsewhere."""

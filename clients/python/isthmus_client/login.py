@@ -10,9 +10,9 @@ from stellar_sdk import Keypair, TransactionEnvelope
 from stellar_sdk.sep.exceptions import InvalidSep10ChallengeError
 from stellar_sdk.sep.stellar_web_authentication import read_challenge_transaction
 
-from api.client.errors import BadAnswer, ChallengeNotTrusted
-from api.client.http import Http, read
-from api.client.models import Challenge, Token
+from isthmus_client.errors import BadAnswer, ChallengeNotTrusted
+from isthmus_client.http import Http, read
+from isthmus_client.models import Challenge, Token
 
 _CHALLENGE, _TOKEN = TypeAdapter(Challenge), TypeAdapter(Token)
 

@@ -15,9 +15,9 @@ from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from stellar_sdk import Keypair
 from stellar_sdk.exceptions import BadSignatureError
 
-from api.client.errors import WebhookNotTrusted
-from api.client.http import read
-from api.client.models import Model
+from isthmus_client.errors import WebhookNotTrusted
+from isthmus_client.http import read
+from isthmus_client.models import Model
 
 PATH = "/v1/webhooks"
 TOLERANCE_SECONDS = 300

@@ -14,9 +14,9 @@ from stellar_sdk.fee_bump_transaction_envelope import FeeBumpTransactionEnvelope
 from stellar_sdk.operation import InvokeHostFunction, Payment
 from stellar_sdk.utils import from_xdr_amount
 
-from api.client.contracts import Bridges, EvmBridges, StellarBridges
-from api.client.errors import ActionNotTrusted
-from api.client.models import Quote, StellarTx
+from isthmus_client.contracts import Bridges, EvmBridges, StellarBridges
+from isthmus_client.errors import ActionNotTrusted
+from isthmus_client.models import Quote, StellarTx
 
 FINALITIES = (1000, 2000)
 """The finality thresholds of CCTP."""

@@ -12,11 +12,11 @@ from stellar_sdk.operation import (
     EndSponsoringFutureReserves,
 )
 
-from api.client.contracts import Bridges
-from api.client.errors import ActionNotTrusted
-from api.client.models import StellarTrustline
-from api.client.verify import Deposit
-from api.client.verify_stellar import asset_of, check_conditions, read_transaction
+from isthmus_client.contracts import Bridges
+from isthmus_client.errors import ActionNotTrusted
+from isthmus_client.models import StellarTrustline
+from isthmus_client.verify import Deposit
+from isthmus_client.verify_stellar import asset_of, check_conditions, read_transaction
 
 
 def check_onboarding(shown: StellarTrustline, wanted: Deposit, bridges: Bridges, now: int) -> None:

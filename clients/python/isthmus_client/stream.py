@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from api.client.errors import ClientError, TooMany, Unavailable, refusal
-from api.client.listening import messages
-from api.client.models import Offer, Order
+from isthmus_client.errors import ClientError, TooMany, Unavailable, refusal
+from isthmus_client.listening import messages
+from isthmus_client.models import Offer, Order
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _OFFER, _ORDER = TypeAdapter(Offer), TypeAdapter(Order)
