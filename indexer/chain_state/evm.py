@@ -18,7 +18,6 @@ from indexer.actions.mint_check import MintRefusal, mint_refusal
 from indexer.chains.events import Provenance
 from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.quorum import Quorum
-from indexer.chains.evm.responses import EvmReceipt
 from indexer.chains.http.operators import MIN_OPERATORS
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain, Network
@@ -82,7 +81,17 @@ class EvmState:
         """
         with self._of(chain).quorum() as quorum:
             receipt = quorum.receipt_if_mined(tx)
-        return None if receipt is None else mined_from_receipt(chain, receipt)
+        if receipt is None:
+            return None
+        place = (chain, receipt.height, receipt.block_hash, receipt.tx_hash)
+        # No check reads the time, so it is not requested.
+        logs = tuple(
+            EvmLog(
+                Provenance(*place, log.position, UnixSeconds(0)), log.address, log.topics, log.data
+            )
+            for log in receipt.logs
+        )
+        return MinedTx(chain, receipt.tx_hash, receipt.succeeded, logs)
 
     def close(self) -> None:
         """Close the connections."""
@@ -100,24 +109,6 @@ def open_evm_state(settings: Settings) -> EvmState:
     """The configured chains. On the devnet one node is enough: it holds no real money."""
     needed = 1 if settings.network.name == "devnet" else MIN_OPERATORS
     return EvmState(settings.network, settings.nodes, needed=needed)
-
-
-def mined_from_receipt(chain: ChainId, receipt: EvmReceipt) -> MinedTx:
-    """A receipt in the form that `evm_check` reads."""
-    # No check reads the time, so it is not requested.
-    time = UnixSeconds(0)
-    logs = tuple(
-        EvmLog(
-            Provenance(
-                chain, receipt.height, receipt.block_hash, receipt.tx_hash, log.position, time
-            ),
-            log.address,
-            log.topics,
-            log.data,
-        )
-        for log in receipt.logs
-    )
-    return MinedTx(chain, receipt.tx_hash, receipt.succeeded, logs)
 
 
 class _Chain:

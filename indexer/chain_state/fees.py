@@ -20,8 +20,8 @@ from eth_utils.crypto import keccak
 from indexer.actions.stellar_orders import SendOnStellar
 from indexer.chain_state.stellar import StellarState
 from indexer.chains.evm.calls import ContractReader
-from indexer.chains.services.circle import BurnFee, Iris
-from indexer.config.networks import Chain, EvmChain, Network
+from indexer.chains.services.circle import Iris
+from indexer.config.networks import EvmChain, Network
 from indexer.config.routes import BRIDGE_STEP
 from indexer.config.settings import Settings, rpc_variable
 from indexer.errors import (
@@ -96,7 +96,27 @@ class FeeReader:
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
         """Fees of burning USDC on `source` and minting it on `dest`."""
-        return self._cache.get(("burn", source, dest), lambda: self._burn(source, dest))
+
+        def read() -> BurnTerms:
+            start, end = self._network.chain(source), self._network.chain(dest)
+            if self._iris is None or start.cctp_domain is None or end.cctp_domain is None:
+                raise NodeUnavailable(f"nobody says what a burn from {source} to {dest} costs")
+            fees = self._iris.burn_fees(start.cctp_domain, end.cctp_domain)
+            by_threshold = {fee.finality_threshold: fee.minimum_fee_bps for fee in fees}
+            if len(by_threshold) < len(fees) or STANDARD not in by_threshold:
+                raise InconsistentAnswer(f"the fees of {source} are not one for each speed")
+            # Fast where the source has it; Stellar's burns are final at once, without the fast fee.
+            is_fast = FAST in by_threshold and isinstance(start, EvmChain)
+            threshold = FAST if is_fast else STANDARD
+            # The contract charges the standard fee on every burn.
+            bps = max(by_threshold[threshold], by_threshold[STANDARD])
+            if bps > MAX_FEE_BPS:
+                raise InconsistentAnswer(
+                    f"{bps} bps for a burn on {source} is beyond {MAX_FEE_BPS}"
+                )
+            return BurnTerms(threshold, bps)
+
+        return self._cache.get(("burn", source, dest), read)
 
     def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
         """Fees of sending an amount of USDT0 from `source` to a recipient on `dest`."""
@@ -116,12 +136,6 @@ class FeeReader:
         if self._stellar is not None:
             self._stellar.close()
 
-    def _burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
-        start, end = self._network.chain(source), self._network.chain(dest)
-        if self._iris is None or start.cctp_domain is None or end.cctp_domain is None:
-            raise NodeUnavailable(f"nobody says what a burn from {source} to {dest} costs")
-        return _burn_terms(start, self._iris.burn_fees(start.cctp_domain, end.cctp_domain))
-
     def _send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
         chain, eid = self._network.chain(source), self._network.chain(dest).lz_eid
         if chain.oft is None or eid is None:
@@ -130,19 +144,16 @@ class FeeReader:
             return self._send_from_stellar(chain.oft, eid, to, amount)
         node = self._node(source)
 
-        def param(least: int) -> tuple[Any, ...]:
-            return (eid, bytes.fromhex(to[2:]), amount, least, b"", b"", b"")
-
-        limit, _, receipt = _read(
-            node, chain.oft, _QUOTE_OFT, [_SEND_PARAM], [param(0)], _OFT_ANSWER
-        )
+        what, rest = (eid, bytes.fromhex(to[2:]), amount), (b"", b"", b"")
+        send = (*what, 0, *rest)
+        limit, _, receipt = _read(node, chain.oft, _QUOTE_OFT, [_SEND_PARAM], [send], _OFT_ANSWER)
         received = _received(source, amount, *receipt)
         fee = _read(
             node,
             chain.oft,
             _QUOTE_SEND,
             [_SEND_PARAM, "bool"],
-            [param(received), False],
+            [(*what, received, *rest), False],
             ("uint256", "uint256"),
         )
         if fee[1] != 0:
@@ -225,19 +236,6 @@ class TtlCache:
             self._cached.move_to_end(key)
             while len(self._cached) > _MAX_CACHED:
                 self._cached.popitem(last=False)
-
-
-def _burn_terms(source: Chain, fees: tuple[BurnFee, ...]) -> BurnTerms:
-    """Fast where the source has it; Stellar's burns are final at once, without the fast fee."""
-    by_threshold = {fee.finality_threshold: fee.minimum_fee_bps for fee in fees}
-    if len(by_threshold) < len(fees) or STANDARD not in by_threshold:
-        raise InconsistentAnswer(f"the fees of {source.id} are not one for each speed")
-    threshold = FAST if FAST in by_threshold and isinstance(source, EvmChain) else STANDARD
-    # The contract charges the standard fee on every burn.
-    bps = max(by_threshold[threshold], by_threshold[STANDARD])
-    if bps > MAX_FEE_BPS:
-        raise InconsistentAnswer(f"{bps} bps for a burn on {source.id} is beyond {MAX_FEE_BPS}")
-    return BurnTerms(threshold, bps)
 
 
 def _read(

@@ -7,7 +7,7 @@ the caller's transaction.
 
 from dataclasses import astuple, dataclass, fields
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from warehouse_schema.facts import backfills
 from warehouse_schema.identifiers import ChainId, Height
@@ -33,7 +33,9 @@ _COLUMNS = [backfills.c[field.name] for field in fields(Backfill)]
 
 def read_backfill(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
     """Progress of the backfill of this exact range; a new one if none is stored."""
-    row = conn.execute(select(*_COLUMNS).where(_is_range(chain, first, last))).one_or_none()
+    own = backfills.c
+    query = select(*_COLUMNS).where(own.chain == chain, own.first == first, own.last == last)
+    row = conn.execute(query).one_or_none()
     below = Height(first - 1)
     return Backfill(chain, first, last, below, below, 0) if row is None else Backfill(*row)
 
@@ -53,9 +55,6 @@ def save_backfill(conn: Connection, progress: Backfill) -> None:
 
 def delete_backfill(conn: Connection, progress: Backfill) -> None:
     """Delete the progress: a later backfill of the range starts anew."""
-    chosen = _is_range(progress.chain, progress.first, progress.last)
-    conn.execute(delete(backfills).where(chosen))
-
-
-def _is_range(chain: ChainId, first: Height, last: Height) -> ColumnElement[bool]:
-    return and_(backfills.c.chain == chain, backfills.c.first == first, backfills.c.last == last)
+    own = backfills.c
+    place = (own.chain == progress.chain, own.first == progress.first, own.last == progress.last)
+    conn.execute(delete(backfills).where(*place))

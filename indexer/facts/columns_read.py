@@ -40,12 +40,8 @@ class _Kind:
     dtype: pl.DataType
     text: pl.DataType
     """Type as read from text."""
-    finish: Callable[[pl.Expr], pl.Expr]
-    """Text to the final type."""
-
-
-def _unchanged(values: pl.Expr) -> pl.Expr:
-    return values
+    finish: Callable[[pl.Expr], pl.Expr] | None = None
+    """Text to the final type; None: it is read as that."""
 
 
 def _bytes_of(values: pl.Expr) -> pl.Expr:
@@ -55,10 +51,10 @@ def _bytes_of(values: pl.Expr) -> pl.Expr:
 _STRING, _TEXTS, _BLOBS = pl.String(), pl.List(pl.String), pl.List(pl.Binary)
 
 _KINDS: Mapping[type[TypeEngine[Any]], _Kind] = {
-    Text: _Kind(_STRING, _STRING, _unchanged),
-    BaseUnitsType: _Kind(_STRING, _STRING, _unchanged),
-    BigInteger: _Kind(pl.Int64(), pl.Int64(), _unchanged),
-    Integer: _Kind(pl.Int32(), pl.Int32(), _unchanged),
+    Text: _Kind(_STRING, _STRING),
+    BaseUnitsType: _Kind(_STRING, _STRING),
+    BigInteger: _Kind(pl.Int64(), pl.Int64()),
+    Integer: _Kind(pl.Int32(), pl.Int32()),
     Boolean: _Kind(pl.Boolean(), _STRING, lambda values: values == "t"),
     Date: _Kind(pl.Date(), _STRING, lambda values: values.str.to_date("%Y-%m-%d")),
     LargeBinary: _Kind(pl.Binary(), _STRING, _bytes_of),
@@ -127,4 +123,8 @@ def _frame(columns: list[Any], text: bytes) -> pl.DataFrame:
         has_header=False,
         schema={column.name: _kind(column).text for column in columns},
     )
-    return frame.select(_kind(column).finish(pl.col(column.name)) for column in columns)
+    finished = []
+    for column in columns:
+        finish, values = _kind(column).finish, pl.col(column.name)
+        finished.append(values if finish is None else finish(values))
+    return frame.select(finished)

@@ -4,11 +4,10 @@ Both contracts number their events about a provider, from 1. A number that is no
 that an event was lost, duplicated or reordered.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal, select, union_all
+from sqlalchemy import ColumnElement, Connection, func, literal, select, union_all
 
 from indexer.facts.rows import EVENT_MAPPINGS
 from warehouse_schema.facts import blocks
@@ -43,7 +42,21 @@ def find_gaps(
     """Gaps of these providers in order of height, with touching ones merged."""
     if not providers:
         return ()
-    numbered = union_all(*_numbered(chain, providers)).subquery()
+    sequences = []
+    for mapping in EVENT_MAPPINGS.values():
+        for series in _SERIES:
+            if series in mapping.own:
+                table = mapping.table.c
+                sequence = select(
+                    table.provider,
+                    literal(series).label("series"),
+                    table[series].label("number"),
+                    table.height,
+                    table.position,
+                )
+                of_ours = (table.chain == chain, table.provider.in_(providers))
+                sequences.append(sequence.where(*of_ours))
+    numbered = union_all(*sequences).subquery()
 
     def before(column: ColumnElement[int]) -> ColumnElement[int]:
         return func.lag(column).over(
@@ -77,17 +90,3 @@ def find_gaps(
             gap = Gap(previous.first, max(previous.last, gap.last), providers)
         merged.append(gap)
     return tuple(merged)
-
-
-def _numbered(chain: ChainId, providers: Sequence[StellarAddress]) -> Iterable[Select[Any]]:
-    for mapping in EVENT_MAPPINGS.values():
-        for series in _SERIES:
-            if series in mapping.own:
-                table = mapping.table.c
-                yield select(
-                    table.provider,
-                    literal(series).label("series"),
-                    table[series].label("number"),
-                    table.height,
-                    table.position,
-                ).where(table.chain == chain, table.provider.in_(providers))

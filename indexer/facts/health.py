@@ -27,12 +27,16 @@ REASON_TEXTS: Mapping[HealthReason, str] = {
 """Text after the chain's id, for clients. Names no node."""
 
 _SILENT_SECONDS, _SILENT_BLOCKS = 10, 3
-"""A healthy chain may miss three blocks in a row.
+"""Time without a heartbeat or block after which follower, node or chain has stopped.
 
-Dagster restarts a follower within 9 to 21 s, so on quick chains a restart may show.
+A healthy chain may miss three blocks in a row. Dagster restarts a follower within 9 to 21 s, so on
+quick chains a restart may show.
 """
 _LATE_SECONDS, _LATE_BLOCKS = 60, 20
-"""Time to catch up after a restart of the node or the follower, on any chain."""
+"""Distance behind the head from which on a chain is late.
+
+Time to catch up after a restart of the node or the follower, on any chain.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +61,25 @@ class ChainHealth:
         return self.reason is not None or bool(self.warnings)
 
 
-def silent_after(chain: Chain) -> float:
-    """Seconds without a heartbeat or block after which follower, node or chain has stopped."""
-    return _SILENT_SECONDS + _SILENT_BLOCKS * chain.block_seconds
-
-
-def late_after(chain: Chain) -> float:
-    """Seconds behind the head from which on a chain is late."""
-    return _LATE_SECONDS + _LATE_BLOCKS * chain.block_seconds
-
-
 def assess(chain: Chain, status: ChainStatus) -> ChainHealth:
     """Assess one chain. Ages are by the database's clock."""
-    reason, detail = _find_reason(chain, status)
+    reason: HealthReason | None = None
+    detail = ""
+    limit = _SILENT_SECONDS + _SILENT_BLOCKS * chain.block_seconds
+    silent, idle = status.silent_seconds or 0.0, status.idle_seconds or 0.0
+    if status.height is None:
+        reason, detail = "NOT_STARTED", "nothing ingested yet"
+    elif status.held is not None:
+        reason, detail = "ON_HOLD", f"on hold: {status.held}"
+    elif silent > limit:
+        reason, detail = "NOT_FOLLOWED", f"its follower has not reported for {silent:.0f} s"
+    elif idle > limit and status.failure is not None:
+        reason, detail = "NODE_FAILING", f"no new block for {idle:.0f} s: {status.failure}"
+    elif idle > limit:
+        reason, detail = "STOPPED", f"no new block for {idle:.0f} s, says its node"
+    elif (status.lag_seconds or 0) > _LATE_SECONDS + _LATE_BLOCKS * chain.block_seconds:
+        behind = f"{status.lag_seconds} s and {status.lag_blocks} blocks"
+        reason, detail = "LATE", f"{behind} behind its head"
     warnings = []
     if status.open_alarms:
         warnings.append(f"{status.open_alarms} open alarms")
@@ -78,22 +88,3 @@ def assess(chain: Chain, status: ChainStatus) -> ChainHealth:
     if status.protocol_ahead is not None:
         warnings.append(f"protocol {status.protocol_ahead} is ahead, which this build cannot read")
     return ChainHealth(reason, detail, tuple(warnings))
-
-
-def _find_reason(chain: Chain, status: ChainStatus) -> tuple[HealthReason | None, str]:
-    if status.height is None:
-        return "NOT_STARTED", "nothing ingested yet"
-    if status.held is not None:
-        return "ON_HOLD", f"on hold: {status.held}"
-    limit = silent_after(chain)
-    silent, idle = status.silent_seconds or 0.0, status.idle_seconds or 0.0
-    if silent > limit:
-        return "NOT_FOLLOWED", f"its follower has not reported for {silent:.0f} s"
-    if idle > limit and status.failure is not None:
-        return "NODE_FAILING", f"no new block for {idle:.0f} s: {status.failure}"
-    if idle > limit:
-        return "STOPPED", f"no new block for {idle:.0f} s, says its node"
-    if (status.lag_seconds or 0) > late_after(chain):
-        behind = f"{status.lag_seconds} s and {status.lag_blocks} blocks"
-        return "LATE", f"{behind} behind its head"
-    return None, ""

@@ -38,7 +38,7 @@ from warehouse_schema.facts import (
     quarantined_ledgers,
     unproven_blocks,
 )
-from warehouse_schema.identifiers import ChainId, Height, TxHash, is_evm
+from warehouse_schema.identifiers import ChainId, Height, is_evm
 from warehouse_schema.queries import any_of
 
 _BATCH = 1_000
@@ -74,11 +74,7 @@ class DecodedEvent:
     def subject(self) -> str:
         """Subject of the alarm about an undecodable event."""
         seen = self.raw.seen
-        return _subject(seen.height, seen.tx_hash, seen.position)
-
-
-def _subject(height: Height, tx_hash: TxHash, position: int) -> str:
-    return f"{height}/{tx_hash}/{position}"
+        return f"{seen.height}/{seen.tx_hash}/{seen.position}"
 
 
 def raw_columns(raw_type: type[RawEvent]) -> list[Column[Any]]:
@@ -160,7 +156,7 @@ def undecodable_subjects(
     places = select(raw.c.height, raw.c.tx_hash, raw.c.position).where(
         _in_range(raw, chain, first, last), raw.c.undecodable.is_not(None)
     )
-    return {_subject(*row) for row in conn.execute(places)}
+    return {"/".join(map(str, row)) for row in conn.execute(places)}
 
 
 def remove_range(

@@ -13,7 +13,6 @@ compares the tables, and only rows that differ are written.
 
 import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -109,23 +108,19 @@ class Refold:
 
     def take(self, history: LedgerEvents) -> None:
         """Fold more ledgers, all above those before."""
-        with _rare_gc():
+        # Process-wide, the garbage collector waits for more objects than a window has. Events and
+        # orders are in no cycles; collecting took a quarter of a fold.
+        before = gc.get_threshold()
+        gc.set_threshold(25 * WINDOW_EVENTS, *before[1:])
+        try:
             for window in _windows(history):
                 self._take(window)
+        finally:
+            gc.set_threshold(*before)
 
     def _take(self, window: LedgerEvents) -> None:
-        self._reload_orders(window)
-        ended: dict[Bytes32, OrderRow] = {}
-        for ledger, events in window:
-            changed = self.book.take(ledger, events)
-            ended |= {key: row for key, row in changed.items() if row.chain_status != "open"}
-        self._flush_orders(ended)
-
-    def _reload_orders(self, window: LedgerEvents) -> None:
-        """Reload ended orders that are named again; a sound contract never does that.
-
-        New orders of the window are not found, by one index lookup each.
-        """
+        # Ended orders that are named again are reloaded; a sound contract never does that. New
+        # orders of the window are not found, by one index lookup each.
         named = {
             event.order_id for _, events in window for event in events if hasattr(event, "order_id")
         }
@@ -135,8 +130,10 @@ class Refold:
             back = [OrderRow(*row) for row in self._conn.execute(again)]
             orders.update((order.order_id, order) for order in back)
             self.orders -= len(back)
-
-    def _flush_orders(self, ended: Mapping[Bytes32, OrderRow]) -> None:
+        ended: dict[Bytes32, OrderRow] = {}
+        for ledger, events in window:
+            changed = self.book.take(ledger, events)
+            ended |= {key: row for key, row in changed.items() if row.chain_status != "open"}
         self.orders += copy_rows(self._conn, _ORDERS, ended.values())
         for order_id in ended:
             del self.book.state.orders[order_id]
@@ -156,11 +153,12 @@ class Refold:
     def differences(self, table: Table, shown: int) -> BookDifference:
         """Differences of the stored table from this fold, with up to `shown` rows."""
         pair = _Pair.of(table, self._chain)
-        gone, come = pair.fresh_key.is_(None), pair.stored_key.is_(None)
+        gone, come = pair.fresh.c[pair.keys[0]].is_(None), pair.stored.c[pair.keys[0]].is_(None)
         counts = select(func.count(), func.count().filter(gone), func.count().filter(come))
         rows, removed, added = self._conn.execute(pair.differing(counts)).one()
         columns = select(*pair.stored.c, *pair.fresh.c)
-        query = pair.differing(columns).order_by(*pair.order)
+        order = (func.coalesce(pair.stored.c[key], pair.fresh.c[key]) for key in pair.keys)
+        query = pair.differing(columns).order_by(*order)
         first = (pair.split(row) for row in self._conn.execute(query.limit(shown)))
         return BookDifference(table, added, removed, rows - added - removed, tuple(first))
 
@@ -187,17 +185,14 @@ class Refold:
     def _publish_differences(self, ledger: LedgerClose) -> None:
         """Write the messages that turn a client's copy of the stored book into this one.
 
-        If nothing was stored, no client knows an order: only offers are sent.
+        Offers, and orders whose status differs. If nothing was stored, no client knows an order:
+        only offers are sent.
         """
         stored = self._conn.execute(select(tables.offers))
         offered = (OfferRow(**{**row._mapping, "rails": tuple(row.rails)}) for row in stored)
         listed = {offer.key: offer for offer in offered}
         books = self.book.state.books.values()
         offers = compare(listed, {key: row for book in books for key, row in book.offers.items()})
-        write_messages(self._conn, ledger, messages(offers, self._changed_orders()))
-
-    def _changed_orders(self) -> list[OrderRow]:
-        """Orders whose status differs from the stored one."""
         is_stored = exists().where(tables.book.c.chain == self._chain)
         pair = _Pair.of(tables.orders, self._chain)
         joined = pair.fresh.join(pair.stored, pair.same_key, isouter=True)
@@ -207,7 +202,8 @@ class Refold:
             .where(pair.fresh.c.status.is_distinct_from(pair.stored.c.status), is_stored)
             .order_by(pair.fresh.c.created_at, pair.fresh.c.order_id)
         )
-        return [OrderRow(*row) for row in self._conn.execute(query)]
+        orders = [OrderRow(*row) for row in self._conn.execute(query)]
+        write_messages(self._conn, ledger, messages(offers, orders))
 
 
 def reconcile_alarms(
@@ -226,20 +222,6 @@ def reconcile_alarms(
             clear_alarm(conn, chain, kind, subject)
     for key in raised.keys() - {(row.kind, row.subject) for row in known}:
         raise_alarm(conn, chain, *key, raised[key].detail)
-
-
-@contextmanager
-def _rare_gc() -> Iterator[None]:
-    """Raise the garbage collector's threshold above the objects of a window, process-wide.
-
-    Events and orders are in no cycles; collecting took a quarter of a fold.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(25 * WINDOW_EVENTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _windows(history: LedgerEvents) -> Iterator[list[tuple[LedgerClose, Sequence[BookEvent]]]]:
@@ -291,20 +273,8 @@ class _Pair:
         return [column.name for column in self.table.primary_key]
 
     @property
-    def stored_key(self) -> ColumnElement[Any]:
-        return self.stored.c[self.keys[0]]
-
-    @property
-    def fresh_key(self) -> ColumnElement[Any]:
-        return self.fresh.c[self.keys[0]]
-
-    @property
     def same_key(self) -> ColumnElement[bool]:
         return _same(self.keys, self.stored, self.fresh)
-
-    @property
-    def order(self) -> list[ColumnElement[Any]]:
-        return [func.coalesce(self.stored.c[key], self.fresh.c[key]) for key in self.keys]
 
     def differing(self, query: Any) -> Any:
         """The query over both tables, on rows that differ."""

@@ -213,9 +213,9 @@ def save(conn: Connection, chain: ChainId, ledgers: Sequence[BookChanges]) -> No
     _write_messages(
         conn,
         [
-            (chain, ledger.ledger.height, *_message_row(message), False)
+            (chain, ledger.ledger.height, each.channel, each.op, each.entry, each.last, False)
             for ledger in ledgers
-            for message in messages(ledger.offers, ledger.intents)
+            for each in messages(ledger.offers, ledger.intents)
         ],
     )
     first, last = ledgers[0].ledger.height, ledgers[-1].ledger.height
@@ -261,7 +261,8 @@ def _keyed(table: Table, book: ProviderBook | None) -> dict[tuple[Any, ...], tup
 
 def write_messages(conn: Connection, ledger: LedgerClose, refolded: Sequence[StreamEvent]) -> None:
     """Write the messages of a refolded book."""
-    rows = [(ledger.chain, ledger.height, *_message_row(each), True) for each in refolded]
+    place = (ledger.chain, ledger.height)
+    rows = [(*place, each.channel, each.op, each.entry, each.last, True) for each in refolded]
     _write_messages(conn, rows)
 
 
@@ -275,10 +276,6 @@ _MESSAGE_COLUMNS: list[Column[Any]] = [
     tables.stream_events.c[name]
     for name in ("chain", "ledger", "channel", "op", "entry", "last", "revised")
 ]
-
-
-def _message_row(message: StreamEvent) -> tuple[Any, ...]:
-    return message.channel, message.op, message.entry, message.last
 
 
 def _upsert(conn: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:

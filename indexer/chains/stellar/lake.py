@@ -141,10 +141,14 @@ class LakeReader:
                 unread.append(UnreadLedger(ledger.block, str(error), meta, self._store.name))
             else:
                 events += requested_events(self._chain, watchlist, decoded.events)
-            self._count(hits=1)
+            self.counts = replace(self.counts, hits=self.counts.hits + 1)
         with self._named_errors():
             check_linked(blocks)
-        self._count(ledgers=len(blocks), unread=len(unread))
+        self.counts = replace(
+            self.counts,
+            ledgers=self.counts.ledgers + len(blocks),
+            unread=self.counts.unread + len(unread),
+        )
         logger.info(
             "read lake chain=%s from=%d to=%d events=%d", self.chain, first, last, len(events)
         )
@@ -163,10 +167,6 @@ class LakeReader:
     def close(self) -> None:
         """Stop the threads."""
         self._threads.shutdown(cancel_futures=True)
-
-    def _count(self, **more: int) -> None:
-        counts = {name: getattr(self.counts, name) + by for name, by in more.items()}
-        self.counts = replace(self.counts, **counts)
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:

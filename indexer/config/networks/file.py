@@ -5,7 +5,8 @@ and that no value is missing on which money depends, such as a chain's confirmat
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from indexer.errors import NetworkFileError
 from warehouse_schema.identifiers import (
     AssetId,
     ChainId,
-    EvmAddress,
     Height,
     StellarAddress,
     is_evm,
@@ -49,8 +49,10 @@ def load_network(name: str, *, folder: Path = _FOLDER, passphrase: str | None = 
     table = _Table(path.name, "", document)
     stellar: list[StellarChain] = []
     evm: list[EvmChain] = []
-    for chain in table.subtables("chains"):
-        chain_id = chain.parse("id", chain.path.rpartition("/")[2], parse_chain_id)
+    chains = table.subtable("chains")
+    for key, values in chains.values.items():
+        chain = _Table(path.name, f"{chains.path}/{key}", values)
+        chain_id = chain.parse("id", key, parse_chain_id)
         if is_evm(chain_id):
             evm.append(_evm_chain(chain, chain_id))
         else:
@@ -68,7 +70,16 @@ def load_network(name: str, *, folder: Path = _FOLDER, passphrase: str | None = 
     table.check_all_read()
     if len(stellar) != 1:
         raise NetworkFileError(f"{path.name}: needs exactly one Stellar chain, has {len(stellar)}")
-    _check_unique(path.name, [*stellar, *evm])
+    both: list[Chain] = [*stellar, *evm]
+    for field in ("id", "cctp_domain", "lz_eid"):
+        names: dict[object, str] = {}
+        for each in both:
+            value = getattr(each, field)
+            if value is not None and value in names:
+                raise NetworkFileError(
+                    f"{path.name}: {field} {value} is both {names[value]}'s and {each.name}'s"
+                )
+            names[value] = each.name
     return Network(
         name,
         stellar[0],
@@ -86,25 +97,9 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _check_unique(file: str, chains: Sequence[Chain]) -> None:
-    for field in ("id", "cctp_domain", "lz_eid"):
-        names: dict[object, str] = {}
-        for chain in chains:
-            value = getattr(chain, field)
-            if value is not None and value in names:
-                raise NetworkFileError(
-                    f"{file}: {field} {value} is both {names[value]}'s and {chain.name}'s"
-                )
-            names[value] = chain.name
-
-
 def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
     contracts = table.subtable("contracts")
-
-    def contract(key: str) -> EvmAddress | None:
-        address: EvmAddress | None = contracts.optional(key, str, evm_address)
-        return address
-
+    contract = partial(contracts.optional, kind=str, parse=evm_address)
     parsed = EvmChain(
         id=chain,
         name=table.required("name", str),
@@ -140,10 +135,7 @@ def _stellar_chain(table: "_Table", chain: ChainId, other_passphrase: str | None
     assets = table.subtable("assets")
     own_passphrase = table.required("passphrase", str)
     passphrase = other_passphrase or own_passphrase
-
-    def contract(key: str) -> StellarAddress | None:
-        address: StellarAddress | None = contracts.optional(key, str, stellar_contract)
-        return address
+    contract = partial(contracts.optional, kind=str, parse=stellar_contract)
 
     def asset(text: str) -> tuple[AssetId, StellarAddress]:
         """Our id of `CODE:ISSUER`, and its contract, which the passphrase decides."""
@@ -237,10 +229,6 @@ class _Table:
     def subtable(self, key: str) -> "_Table":
         path = f"{self.path}/{key}" if self.path else key
         return _Table(self.file, path, self.optional(key, dict) or {})
-
-    def subtables(self, key: str) -> list["_Table"]:
-        inner = self.subtable(key)
-        return [_Table(self.file, f"{inner.path}/{k}", v) for k, v in inner.values.items()]
 
     def check_all_or_none(self, chain: Chain, what: str, *keys: str) -> None:
         missing = [key for key in keys if getattr(chain, key) is None]
