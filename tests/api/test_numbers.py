@@ -5,28 +5,28 @@ import pytest
 from api.orderbook.responses import decimal_text
 from api.responses import iso_time
 
+A_SEVEN_DECIMAL_INTEGER_IS_WRITTEN_AS_A_PLAIN_DECIMAL = [
+    (0, "0"),
+    (1, "0.0000001"),
+    (10, "0.000001"),
+    (1_000_000, "0.1"),
+    (9_999_999, "0.9999999"),
+    (10_000_000, "1"),
+    (10_000_001, "1.0000001"),
+    (12_500_000, "1.25"),
+    (100_000_000, "10"),
+    (1_000_000_000_000_000, "100000000"),
+    (123_456_789_012_345, "12345678.9012345"),
+    (2**127 - 1, "17014118346046923173168730371588.4105727"),
+    (-1, "-0.0000001"),
+    (-15_000_000, "-1.5"),
+]
 
-@pytest.mark.parametrize(
-    ("amount", "text"),
-    [
-        (0, "0"),
-        (1, "0.0000001"),
-        (10, "0.000001"),
-        (1_000_000, "0.1"),
-        (9_999_999, "0.9999999"),
-        (10_000_000, "1"),
-        (10_000_001, "1.0000001"),
-        (12_500_000, "1.25"),
-        (100_000_000, "10"),
-        (1_000_000_000_000_000, "100000000"),
-        (123_456_789_012_345, "12345678.9012345"),
-        (2**127 - 1, "17014118346046923173168730371588.4105727"),
-        (-1, "-0.0000001"),
-        (-15_000_000, "-1.5"),
-    ],
-)
-def test_a_seven_decimal_integer_is_written_as_a_plain_decimal(amount, text):
-    assert decimal_text(amount) == text
+
+def test_a_seven_decimal_integer_is_written_as_a_plain_decimal(subtests):
+    for amount, text in A_SEVEN_DECIMAL_INTEGER_IS_WRITTEN_AS_A_PLAIN_DECIMAL:
+        with subtests.test(amount=amount, text=text):
+            assert decimal_text(amount) == text
 
 
 @pytest.mark.parametrize(

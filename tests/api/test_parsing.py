@@ -56,56 +56,58 @@ def test_content_type_variants_are_accepted(post, kind):
     assert post('{"amount": "7"}', kind).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "",
-        " ",
-        "null",
-        "[]",
-        '"text"',
-        "1",
-        "true",
-        "{",
-        '{"amount": "7"} x',
-        "amount=7",
-        "{'a': 1}",
-    ],
-)
-def test_body_that_is_no_json_object_returns_400(post, body):
-    assert refused(post(body))
+BODY_THAT_IS_NO_JSON_OBJECT_RETURNS_400 = [
+    "",
+    " ",
+    "null",
+    "[]",
+    '"text"',
+    "1",
+    "true",
+    "{",
+    '{"amount": "7"} x',
+    "amount=7",
+    "{'a': 1}",
+]
 
 
-@pytest.mark.parametrize(
-    ("body", "word"),
-    [
-        ('{"amount": "7", "amuont": "8"}', "amuont"),
-        ('{"amount": "7", "amount": "8"}', "'amount' twice"),
-        ('{"amount": "7", "extra": {"a": 1, "a": 1}}', "'a' twice"),
-        ('{"note": "7"}', "amount is missing"),
-        ('{"amount": 7}', "amount"),
-        ('{"amount": null}', "amount"),
-        ('{"amount": "7", "parts": ["1"]}', "parts.0"),
-        ('{"amount": "7", "parts": [1.0]}', "parts.0"),
-        ('{"amount": "7", "parts": [true]}', "parts.0"),
-        ('{"amount": "7", "weight": NaN}', "NaN"),
-        ('{"amount": "7", "weight": Infinity}', "Infinity"),
-        ('{"amount": "7", "weight": -Infinity}', "Infinity"),
-        ('{"amount": "7", "weight": 1e999}', "too large"),
-        ('{"amount": "7", "parts": [' + "9" * 5000 + "]}", "too large"),
-        ('{"amount": "\\ud800"}', "surrogate"),
-        ('{"amount": "\\udc00\\ud800"}', "surrogate"),
-        ('{"\\ud800": "7"}', "surrogate"),
-        ('{"amount": "\\u0000"}', "NUL"),
-        ('{"amount": "7", "a\\u0000": 1}', "NUL"),
-        ('{"amount": "a\0"}', "NUL"),
-        ('{"amount": ' + "[" * 33 + "]" * 33 + "}", "deep"),
-        ('{"amount": ' + "[" * 60_000, "deep"),
-        ("[" * 30_000 + "]" * 30_000, "deep"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_by_name(post, body, word):
-    assert refused(post(body), word)
+def test_body_that_is_no_json_object_returns_400(post, subtests):
+    for body in BODY_THAT_IS_NO_JSON_OBJECT_RETURNS_400:
+        with subtests.test(body=body):
+            assert refused(post(body))
+
+
+WHAT_CANNOT_BE_MEANT_IS_REFUSED_BY_NAME = [
+    ('{"amount": "7", "amuont": "8"}', "amuont"),
+    ('{"amount": "7", "amount": "8"}', "'amount' twice"),
+    ('{"amount": "7", "extra": {"a": 1, "a": 1}}', "'a' twice"),
+    ('{"note": "7"}', "amount is missing"),
+    ('{"amount": 7}', "amount"),
+    ('{"amount": null}', "amount"),
+    ('{"amount": "7", "parts": ["1"]}', "parts.0"),
+    ('{"amount": "7", "parts": [1.0]}', "parts.0"),
+    ('{"amount": "7", "parts": [true]}', "parts.0"),
+    ('{"amount": "7", "weight": NaN}', "NaN"),
+    ('{"amount": "7", "weight": Infinity}', "Infinity"),
+    ('{"amount": "7", "weight": -Infinity}', "Infinity"),
+    ('{"amount": "7", "weight": 1e999}', "too large"),
+    ('{"amount": "7", "parts": [' + "9" * 5000 + "]}", "too large"),
+    ('{"amount": "\\ud800"}', "surrogate"),
+    ('{"amount": "\\udc00\\ud800"}', "surrogate"),
+    ('{"\\ud800": "7"}', "surrogate"),
+    ('{"amount": "\\u0000"}', "NUL"),
+    ('{"amount": "7", "a\\u0000": 1}', "NUL"),
+    ('{"amount": "a\0"}', "NUL"),
+    ('{"amount": ' + "[" * 33 + "]" * 33 + "}", "deep"),
+    ('{"amount": ' + "[" * 60_000, "deep"),
+    ("[" * 30_000 + "]" * 30_000, "deep"),
+]
+
+
+def test_what_cannot_be_meant_is_refused_by_name(post, subtests):
+    for body, word in WHAT_CANNOT_BE_MEANT_IS_REFUSED_BY_NAME:
+        with subtests.test(body=body, word=word):
+            assert refused(post(body), word)
 
 
 @pytest.mark.parametrize("body", [b'{"amount": "\xff"}', '{"amount": "7"}'.encode("utf-16")])
@@ -149,20 +151,21 @@ def test_form_equals_json(post):
     assert post('{"amount": "7"}', path="/either").json["amount"] == "7"
 
 
-@pytest.mark.parametrize(
-    ("body", "word", "code"),
-    [
-        ("", "amount is missing", "BAD_BODY"),
-        ("amount=7&more=1", "field 'more'", "UNKNOWN_PARAMETER"),
-        ("amount=7&amount=7", "amount", "REPEATED_PARAMETER"),
-        ("amount=%00", "NUL", "BAD_BODY"),
-        ("amount=%ff", "UTF-8", "BAD_BODY"),
-        ("amount=7&parts=1", "parts", "BAD_BODY"),
-        ("&".join(["amount=7"] * 65), "64", "BAD_BODY"),
-    ],
-)
-def test_form_is_parsed_strictly(post, body, word, code):
-    assert refused(post(body, FORM, "/either"), word, code=code)
+FORM_IS_PARSED_STRICTLY = [
+    ("", "amount is missing", "BAD_BODY"),
+    ("amount=7&more=1", "field 'more'", "UNKNOWN_PARAMETER"),
+    ("amount=7&amount=7", "amount", "REPEATED_PARAMETER"),
+    ("amount=%00", "NUL", "BAD_BODY"),
+    ("amount=%ff", "UTF-8", "BAD_BODY"),
+    ("amount=7&parts=1", "parts", "BAD_BODY"),
+    ("&".join(["amount=7"] * 65), "64", "BAD_BODY"),
+]
+
+
+def test_form_is_parsed_strictly(post, subtests):
+    for body, word, code in FORM_IS_PARSED_STRICTLY:
+        with subtests.test(body=body, word=word, code=code):
+            assert refused(post(body, FORM, "/either"), word, code=code)
 
 
 # Queries
@@ -176,27 +179,29 @@ def test_a_query_is_read(app):
     assert app.test_client().get("/query").json == {}
 
 
-@pytest.mark.parametrize(
-    ("query", "word", "code"),
-    [
-        ("three=1", "'three'", "UNKNOWN_PARAMETER"),
-        ("one=1&One=1", "'One'", "UNKNOWN_PARAMETER"),
-        ("one=1&one=1", "one", "REPEATED_PARAMETER"),
-        ("one", "", ""),
-        ("one=%00", "NUL", "BAD_QUERY"),
-        ("one=%C3", "UTF-8", "BAD_QUERY"),
-        ("&".join(f"a{i}=" for i in range(65)), "64", "BAD_QUERY"),
-    ],
-)
-def test_query_is_parsed_strictly(app, query, word, code):
-    response = app.test_client().get(f"/query?{query}")
-    assert refused(response, word, code=code) if code else response.json == {"one": ""}
+QUERY_IS_PARSED_STRICTLY = [
+    ("three=1", "'three'", "UNKNOWN_PARAMETER"),
+    ("one=1&One=1", "'One'", "UNKNOWN_PARAMETER"),
+    ("one=1&one=1", "one", "REPEATED_PARAMETER"),
+    ("one", "", ""),
+    ("one=%00", "NUL", "BAD_QUERY"),
+    ("one=%C3", "UTF-8", "BAD_QUERY"),
+    ("&".join(f"a{i}=" for i in range(65)), "64", "BAD_QUERY"),
+]
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/api/v1/orderbook", "/nothing", "/"])
-@pytest.mark.parametrize("query", ["x=%00", "%00", "x=%ff", "x=%C3%28", "x=%ED%A0%80"])
-def test_every_path_refuses_a_malformed_query(cut_off, path, query):
-    assert refused(cut_off.get(f"{path}?{query}"), code="BAD_QUERY")
+def test_query_is_parsed_strictly(app, subtests):
+    for query, word, code in QUERY_IS_PARSED_STRICTLY:
+        with subtests.test(query=query, word=word, code=code):
+            response = app.test_client().get(f"/query?{query}")
+            assert refused(response, word, code=code) if code else response.json == {"one": ""}
+
+
+def test_every_path_refuses_a_malformed_query(cut_off, subtests):
+    for path in ["/healthz", "/api/v1/orderbook", "/nothing", "/"]:
+        for query in ["x=%00", "%00", "x=%ff", "x=%C3%28", "x=%ED%A0%80"]:
+            with subtests.test(path=path, query=query):
+                assert refused(cut_off.get(f"{path}?{query}"), code="BAD_QUERY")
 
 
 @pytest.mark.parametrize(

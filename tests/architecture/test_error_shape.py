@@ -46,51 +46,52 @@ def assert_is_error(response, status, code):
     assert "<" not in response.json["message"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status", "code"),
-    [
-        ("POST", "/", 405, "METHOD_NOT_ALLOWED"),
-        ("GET", "/nothing", 404, "NOT_FOUND"),
-        ("POST", "/nothing", 404, "NOT_FOUND"),
-        ("GET", "/static/x.css", 404, "NOT_FOUND"),
-        ("GET", "/assets/", 404, "NOT_FOUND"),
-        ("GET", "/assets/0/x.css", 404, "NOT_FOUND"),
-        ("GET", "/v1/routes/", 404, "NOT_FOUND"),
-        ("GET", "//v1/routes", 404, "NOT_FOUND"),
-        ("GET", "/v1//routes", 404, "NOT_FOUND"),
-        ("GET", "/v1/ROUTES", 404, "NOT_FOUND"),
-        ("GET", "/%00", 404, "NOT_FOUND"),
-        ("GET", "/%F0%9F%92%B6", 404, "NOT_FOUND"),
-        ("GET", "/..%2f..%2fetc%2fpasswd", 404, "NOT_FOUND"),
-        ("GET", "/api/v1/orderbook/nothing", 404, "NOT_FOUND"),
-        ("GET", f"{PROVIDERS}/", 404, "NOT_FOUND"),
-        ("GET", f"{PROVIDERS}/a/b", 404, "NOT_FOUND"),
-        ("GET", f"{INTENTS}/", 404, "NOT_FOUND"),
-        ("POST", "/v1/routes", 405, "METHOD_NOT_ALLOWED"),
-        ("DELETE", "/api/v1/orderbook", 405, "METHOD_NOT_ALLOWED"),
-        ("PUT", f"{PROVIDERS}/x", 405, "METHOD_NOT_ALLOWED"),
-        ("PATCH", "/healthz", 405, "METHOD_NOT_ALLOWED"),
-        ("BREW", "/healthz", 405, "METHOD_NOT_ALLOWED"),
-        ("GET", "/api/v1/orderbook?currency=EURO", 400, "BAD_FILTER"),
-        ("GET", "/api/v1/orderbook?direction=up", 400, "BAD_FILTER"),
-        ("GET", "/api/v1/orderbook?minAmount=x", 400, "BAD_FILTER"),
-        ("GET", "/api/v1/orderbook?minAmount=2&maxAmount=1", 400, "BAD_FILTER"),
-        ("GET", f"{PROVIDERS}/x", 400, "BAD_ADDRESS"),
-        ("GET", "/api/v1/stream", 426, "UPGRADE_REQUIRED"),
-        ("GET", f"{INTENTS}/x", 400, "BAD_INTENT_ID"),
-        ("GET", f"{INTENTS}?limit=0", 400, "BAD_LIMIT"),
-        ("GET", f"{INTENTS}?provider=x", 400, "BAD_ADDRESS"),
-        ("GET", "/readyz", 503, "NOT_READY"),
-        ("GET", "/v1/routes", 503, "DATABASE_UNAVAILABLE"),
-        ("GET", "/api/v1/orderbook", 503, "DATABASE_UNAVAILABLE"),
-        ("GET", "/api/v1/orderbook/summary", 503, "DATABASE_UNAVAILABLE"),
-        ("GET", f"{PROVIDERS}/{UNSEEN}", 503, "DATABASE_UNAVAILABLE"),
-        ("GET", INTENTS, 503, "DATABASE_UNAVAILABLE"),
-        ("GET", f"{INTENTS}/{'00' * 32}", 503, "DATABASE_UNAVAILABLE"),
-    ],
-)
-def test_an_error_has_one_shape(cut_off, method, path, status, code):
-    assert_is_error(cut_off.test_client().open(path, method=method), status, code)
+AN_ERROR_HAS_ONE_SHAPE = [
+    ("POST", "/", 405, "METHOD_NOT_ALLOWED"),
+    ("GET", "/nothing", 404, "NOT_FOUND"),
+    ("POST", "/nothing", 404, "NOT_FOUND"),
+    ("GET", "/static/x.css", 404, "NOT_FOUND"),
+    ("GET", "/assets/", 404, "NOT_FOUND"),
+    ("GET", "/assets/0/x.css", 404, "NOT_FOUND"),
+    ("GET", "/v1/routes/", 404, "NOT_FOUND"),
+    ("GET", "//v1/routes", 404, "NOT_FOUND"),
+    ("GET", "/v1//routes", 404, "NOT_FOUND"),
+    ("GET", "/v1/ROUTES", 404, "NOT_FOUND"),
+    ("GET", "/%00", 404, "NOT_FOUND"),
+    ("GET", "/%F0%9F%92%B6", 404, "NOT_FOUND"),
+    ("GET", "/..%2f..%2fetc%2fpasswd", 404, "NOT_FOUND"),
+    ("GET", "/api/v1/orderbook/nothing", 404, "NOT_FOUND"),
+    ("GET", f"{PROVIDERS}/", 404, "NOT_FOUND"),
+    ("GET", f"{PROVIDERS}/a/b", 404, "NOT_FOUND"),
+    ("GET", f"{INTENTS}/", 404, "NOT_FOUND"),
+    ("POST", "/v1/routes", 405, "METHOD_NOT_ALLOWED"),
+    ("DELETE", "/api/v1/orderbook", 405, "METHOD_NOT_ALLOWED"),
+    ("PUT", f"{PROVIDERS}/x", 405, "METHOD_NOT_ALLOWED"),
+    ("PATCH", "/healthz", 405, "METHOD_NOT_ALLOWED"),
+    ("BREW", "/healthz", 405, "METHOD_NOT_ALLOWED"),
+    ("GET", "/api/v1/orderbook?currency=EURO", 400, "BAD_FILTER"),
+    ("GET", "/api/v1/orderbook?direction=up", 400, "BAD_FILTER"),
+    ("GET", "/api/v1/orderbook?minAmount=x", 400, "BAD_FILTER"),
+    ("GET", "/api/v1/orderbook?minAmount=2&maxAmount=1", 400, "BAD_FILTER"),
+    ("GET", f"{PROVIDERS}/x", 400, "BAD_ADDRESS"),
+    ("GET", "/api/v1/stream", 426, "UPGRADE_REQUIRED"),
+    ("GET", f"{INTENTS}/x", 400, "BAD_INTENT_ID"),
+    ("GET", f"{INTENTS}?limit=0", 400, "BAD_LIMIT"),
+    ("GET", f"{INTENTS}?provider=x", 400, "BAD_ADDRESS"),
+    ("GET", "/readyz", 503, "NOT_READY"),
+    ("GET", "/v1/routes", 503, "DATABASE_UNAVAILABLE"),
+    ("GET", "/api/v1/orderbook", 503, "DATABASE_UNAVAILABLE"),
+    ("GET", "/api/v1/orderbook/summary", 503, "DATABASE_UNAVAILABLE"),
+    ("GET", f"{PROVIDERS}/{UNSEEN}", 503, "DATABASE_UNAVAILABLE"),
+    ("GET", INTENTS, 503, "DATABASE_UNAVAILABLE"),
+    ("GET", f"{INTENTS}/{'00' * 32}", 503, "DATABASE_UNAVAILABLE"),
+]
+
+
+def test_an_error_has_one_shape(cut_off, subtests):
+    for method, path, status, code in AN_ERROR_HAS_ONE_SHAPE:
+        with subtests.test(method=method, path=path, status=status, code=code):
+            assert_is_error(cut_off.test_client().open(path, method=method), status, code)
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ NO_KEY_SETS = [
 ]
 
 
-@pytest.mark.parametrize("body", NO_KEY_SETS, ids=range(len(NO_KEY_SETS)))
-def test_invalid_key_set_is_unavailable(body):
-    with pytest.raises(IdentityUnavailable):
-        parse_key_set(body)
+def test_invalid_key_set_is_unavailable(subtests):
+    for body in NO_KEY_SETS:
+        with subtests.test(body=body), pytest.raises(IdentityUnavailable):
+            parse_key_set(body)

@@ -57,29 +57,30 @@ def test_nothing_irreversible_leads_back_to_paying_again():
         assert not {"CANCELLED", "EXPIRED", "REFUNDING"} & successors(stage)
 
 
-@pytest.mark.parametrize(
-    ("stage", "deposit", "withdrawal"),
-    [
-        ("AWAITING_FUNDS", "pending_user_transfer_start", "pending_user_transfer_start"),
-        ("FUNDED", "pending_anchor", "pending_anchor"),
-        ("AWAITING_SIGNATURE", "pending_user_transfer_start", "pending_user_transfer_start"),
-        ("AWAITING_TRUSTLINE", "pending_trust", "pending_trust"),
-        ("SUBMITTED", "pending_external", "pending_stellar"),
-        ("CONFIRMING", "pending_external", "pending_stellar"),
-        ("ATTESTING", "pending_external", "pending_external"),
-        ("IN_FLIGHT", "pending_external", "pending_external"),
-        ("DELIVERING", "pending_stellar", "pending_external"),
-        ("COMPLETED", "completed", "completed"),
-        ("CANCELLED", "expired", "expired"),
-        ("EXPIRED", "expired", "expired"),
-        ("REFUNDING", "pending_anchor", "pending_anchor"),
-        ("REFUNDED", "refunded", "refunded"),
-        ("ON_HOLD", "on_hold", "on_hold"),
-    ],
-)
-def test_the_status_says_whose_turn_it_is(stage: Stage, deposit: str, withdrawal: str):
-    assert status(stage, ETHEREUM, PUBNET) == deposit
-    assert status(stage, PUBNET, ETHEREUM) == withdrawal
+THE_STATUS_SAYS_WHOSE_TURN_IT_IS = [
+    ("AWAITING_FUNDS", "pending_user_transfer_start", "pending_user_transfer_start"),
+    ("FUNDED", "pending_anchor", "pending_anchor"),
+    ("AWAITING_SIGNATURE", "pending_user_transfer_start", "pending_user_transfer_start"),
+    ("AWAITING_TRUSTLINE", "pending_trust", "pending_trust"),
+    ("SUBMITTED", "pending_external", "pending_stellar"),
+    ("CONFIRMING", "pending_external", "pending_stellar"),
+    ("ATTESTING", "pending_external", "pending_external"),
+    ("IN_FLIGHT", "pending_external", "pending_external"),
+    ("DELIVERING", "pending_stellar", "pending_external"),
+    ("COMPLETED", "completed", "completed"),
+    ("CANCELLED", "expired", "expired"),
+    ("EXPIRED", "expired", "expired"),
+    ("REFUNDING", "pending_anchor", "pending_anchor"),
+    ("REFUNDED", "refunded", "refunded"),
+    ("ON_HOLD", "on_hold", "on_hold"),
+]
+
+
+def test_the_status_says_whose_turn_it_is(subtests: pytest.Subtests):
+    for stage, deposit, withdrawal in THE_STATUS_SAYS_WHOSE_TURN_IT_IS:
+        with subtests.test(stage=stage, deposit=deposit, withdrawal=withdrawal):
+            assert status(stage, ETHEREUM, PUBNET) == deposit
+            assert status(stage, PUBNET, ETHEREUM) == withdrawal
 
 
 def test_nobody_has_to_do_anything_about_what_is_over():

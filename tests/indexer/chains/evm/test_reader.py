@@ -666,51 +666,53 @@ def test_a_bloom_is_not_asked_where_it_cannot_be_relied_on(server, node):
 # What nodes say
 
 
-@pytest.mark.parametrize(
-    ("words", "kind"),
-    [
-        ("unknown block", NodeBehind),
-        ("header not found", NodeBehind),
-        ("BlockOutOfRangeError: block height is 0 but requested was 5", NodeBehind),
-        ("block range extends beyond current head block", NodeBehind),
-        ("One of the blocks specified in filter cannot be found.", NodeBehind),
-        ("cannot query unfinalized data", NodeBehind),
-        ("requested from=5 after last accepted block 4", NodeBehind),
-        ("invalid block height: 99", NodeBehind),
-        ("query returned more than 10000 results", RangeTooWide),
-        ("query exceeds max results 20000, retry with the range 1-9", RangeTooWide),
-        ("query exceeds max block range 1000", RangeTooWide),
-        ("eth_getLogs is limited to a 10,000 range", RangeTooWide),
-        ("eth_getLogs range is too large, max is 10k blocks", RangeTooWide),
-        ("requested too many blocks from 1 to 9000, maximum is set to 2048", RangeTooWide),
-        ("Log response size exceeded. this block range should work: [0x1, 0x2]", RangeTooWide),
-        ("You can make requests with up to a 10 block range.", RangeTooWide),
-        ("logs matched by query exceeds limit of 10000", RangeTooWide),
-        ("exceed maximum block range: 50000", RangeTooWide),
-        ("ranges over 10000 blocks are not supported on freetier", RangeTooWide),
-        ("Block range limit exceeded.", RangeTooWide),
-        ("please limit the query to at most 1000 blocks", RangeTooWide),
-        ("backend response too large", RangeTooWide),
-        ("query must be smaller than size 1024", RangeTooWide),
-        ("maximum [from, to] blocks distance: 1000", RangeTooWide),
-        ("query timeout exceeded", RangeTooWide),
-        ("daily request count exceeded, request rate limited", NodeUnavailable),
-        ("exceeded its compute units per second capacity", NodeUnavailable),
-        ("no backend is currently healthy to serve traffic", NodeUnavailable),
-        ("Too Many Requests", NodeUnavailable),
-        ("something nobody has heard of", NodeUnavailable),
-        ("pruned history unavailable", RetentionGap),
-    ],
-)
-def test_the_words_of_nodes_are_sorted(node, faulty, words, kind):
-    def refuse(_: list[Any]) -> Any:
-        raise RpcError(words)
+THE_WORDS_OF_NODES_ARE_SORTED = [
+    ("unknown block", NodeBehind),
+    ("header not found", NodeBehind),
+    ("BlockOutOfRangeError: block height is 0 but requested was 5", NodeBehind),
+    ("block range extends beyond current head block", NodeBehind),
+    ("One of the blocks specified in filter cannot be found.", NodeBehind),
+    ("cannot query unfinalized data", NodeBehind),
+    ("requested from=5 after last accepted block 4", NodeBehind),
+    ("invalid block height: 99", NodeBehind),
+    ("query returned more than 10000 results", RangeTooWide),
+    ("query exceeds max results 20000, retry with the range 1-9", RangeTooWide),
+    ("query exceeds max block range 1000", RangeTooWide),
+    ("eth_getLogs is limited to a 10,000 range", RangeTooWide),
+    ("eth_getLogs range is too large, max is 10k blocks", RangeTooWide),
+    ("requested too many blocks from 1 to 9000, maximum is set to 2048", RangeTooWide),
+    ("Log response size exceeded. this block range should work: [0x1, 0x2]", RangeTooWide),
+    ("You can make requests with up to a 10 block range.", RangeTooWide),
+    ("logs matched by query exceeds limit of 10000", RangeTooWide),
+    ("exceed maximum block range: 50000", RangeTooWide),
+    ("ranges over 10000 blocks are not supported on freetier", RangeTooWide),
+    ("Block range limit exceeded.", RangeTooWide),
+    ("please limit the query to at most 1000 blocks", RangeTooWide),
+    ("backend response too large", RangeTooWide),
+    ("query must be smaller than size 1024", RangeTooWide),
+    ("maximum [from, to] blocks distance: 1000", RangeTooWide),
+    ("query timeout exceeded", RangeTooWide),
+    ("daily request count exceeded, request rate limited", NodeUnavailable),
+    ("exceeded its compute units per second capacity", NodeUnavailable),
+    ("no backend is currently healthy to serve traffic", NodeUnavailable),
+    ("Too Many Requests", NodeUnavailable),
+    ("something nobody has heard of", NodeUnavailable),
+    ("pruned history unavailable", RetentionGap),
+]
 
-    node.answers["eth_getLogs"] = refuse
-    with pytest.raises(IndexerError) as caught:
-        read(faulty)
-    assert type(caught.value) is kind
-    assert words in str(caught.value)
+
+def test_the_words_of_nodes_are_sorted(node, faulty, subtests):
+    for words, kind in THE_WORDS_OF_NODES_ARE_SORTED:
+        with subtests.test(words=words, kind=kind):
+
+            def refuse(_: list[Any], words: str = words) -> Any:
+                raise RpcError(words)
+
+            node.answers["eth_getLogs"] = refuse
+            with pytest.raises(IndexerError) as caught:
+                read(faulty)
+            assert type(caught.value) is kind
+            assert words in str(caught.value)
 
 
 def test_a_timeout_over_one_block_is_the_nodes_fault(node, faulty):
