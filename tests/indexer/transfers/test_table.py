@@ -57,7 +57,7 @@ def test_nothing_irreversible_leads_back_to_paying_again():
         assert not {"CANCELLED", "EXPIRED", "REFUNDING"} & successors(stage)
 
 
-THE_STATUS_SAYS_WHOSE_TURN_IT_IS = [
+THE_STATUS_SAYS_WHOSE_TURN_IT_IS: list[tuple[Stage, str, str]] = [
     ("AWAITING_FUNDS", "pending_user_transfer_start", "pending_user_transfer_start"),
     ("FUNDED", "pending_anchor", "pending_anchor"),
     ("AWAITING_SIGNATURE", "pending_user_transfer_start", "pending_user_transfer_start"),
