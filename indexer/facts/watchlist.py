@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, select
 
 from indexer.config.networks import Chain
 from indexer.facts.alarms import raise_alarm
@@ -20,14 +20,9 @@ class StoredWatchlist:
     def __init__(
         self, chain: Chain, begin: Callable[[], AbstractContextManager[Connection]]
     ) -> None:
-        """`begin` opens a connection for one transaction."""
+        """`begin` opens a connection for one transaction; an engine's is thread-safe."""
         self._chain, self._begin = chain, begin
         self._fixed = frozenset(chain.watched)
-
-    @classmethod
-    def of(cls, engine: Engine, chain: Chain) -> "StoredWatchlist":
-        """With connections of an engine. Threads may share it."""
-        return cls(chain, engine.begin)
 
     @classmethod
     def on(cls, conn: Connection, chain: Chain) -> "StoredWatchlist":

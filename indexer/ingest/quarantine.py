@@ -108,7 +108,7 @@ def _retry(
         raw = quarantine.read_bytes(conn, ledger.chain, ledger.height)
     if raw is None:
         return None
-    watched = StoredWatchlist.of(engine, network.stellar)
+    watched = StoredWatchlist(network.stellar, engine.begin)
     found = _read_stored(network, ledger, raw, watched)
     if isinstance(found, _Failure) and reader is not None:
         found = _read_source(reader, ledger, watched, found)

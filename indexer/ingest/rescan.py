@@ -36,7 +36,7 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
     the two reads. Events of addresses that were watched later show up as not stored, and a backfill
     is right for these, too. Raises what `read` raises.
     """
-    fresh = read(first, last, StoredWatchlist.of(engine, chain))
+    fresh = read(first, last, StoredWatchlist(chain, engine.begin))
     with engine.begin() as conn:
         blocks = store.blocks_between(conn, chain.id, first, last)
         events = store.read_raw(conn, chain.id, first, last)

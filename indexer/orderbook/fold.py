@@ -17,12 +17,13 @@ because an order may have ended unseen. Only a rebuild from complete facts
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from indexer.orderbook import orders as order_rules
 from indexer.orderbook.depth import NO_TOTALS, Contribution, contribution, shift_depth, shift_totals
 from indexer.orderbook.event_folds import FOLDS, Draft
-from indexer.orderbook.offers import OfferChanges, compare, offers_of
-from indexer.orderbook.orders import OrderRow
+from indexer.orderbook.offers import OfferChanges, compare, offer_entry, offers_of
+from indexer.orderbook.orders import OrderRow, order_entry
 from indexer.orderbook.state import (
     BookAlarm,
     BookChanges,
@@ -38,6 +39,17 @@ from warehouse_schema.identifiers import (
     StellarAddress,
     UnixSeconds,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One row of `projections.stream_events`, without id, chain and ledger."""
+
+    channel: Literal["orderbook", "intent"]
+    op: Literal["add", "update", "remove"] | None
+    entry: Mapping[str, Any]
+    """The full offer or order, members named as columns, amounts as strings of digits."""
+    last: bool = False
 
 
 def _expire_by_clock(draft: Draft) -> None:
@@ -100,6 +112,20 @@ def advance(state: BookState, changes: BookChanges) -> None:
         if row.offer_count == 0:
             del state.depth[rail]
     _take_orders(state, changes.orders, changes.ledger.close_time)
+
+
+def messages(offers: OfferChanges, intents: Sequence[OrderRow]) -> list[StreamEvent]:
+    """The messages of one ledger: removes, adds, updates, then intents; the final one is `last`.
+
+    Removes come first: a changed set of rails removes one offer and adds another.
+    """
+    sent = [
+        *(StreamEvent("orderbook", "remove", offer_entry(offer)) for offer in offers.removed),
+        *(StreamEvent("orderbook", "add", offer_entry(offer)) for offer in offers.added),
+        *(StreamEvent("orderbook", "update", offer_entry(offer)) for offer in offers.updated),
+        *(StreamEvent("intent", None, order_entry(order)) for order in intents),
+    ]
+    return [*sent[:-1], *(replace(final, last=True) for final in sent[-1:])]
 
 
 @dataclass(slots=True)

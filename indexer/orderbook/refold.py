@@ -40,10 +40,9 @@ from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import copy_rows
 from indexer.facts.store import MAX_HEIGHT, last_block, read_events
 from indexer.orderbook.event_folds import ESCROW, FOLDS
-from indexer.orderbook.fold import BookRebuild
+from indexer.orderbook.fold import BookRebuild, messages
 from indexer.orderbook.offers import OfferRow, compare
 from indexer.orderbook.orders import OrderRow
-from indexer.orderbook.outbox import messages
 from indexer.orderbook.state import BookAlarm, BookEvent, LedgerClose
 from indexer.orderbook.store import BOOK_TABLES, rows_of, write_messages
 from warehouse_schema import projections as tables

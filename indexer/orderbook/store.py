@@ -30,10 +30,9 @@ from indexer.market.escrow_events import EscrowPausedSet
 from indexer.market.rail_terms_events import RailSet
 from indexer.orderbook.depth import RailDepthRow, Totals
 from indexer.orderbook.event_folds import FOLDS
-from indexer.orderbook.fold import advance, combine, fold_ledger
+from indexer.orderbook.fold import StreamEvent, advance, combine, fold_ledger, messages
 from indexer.orderbook.offers import OfferKey, OfferRow, PayeeRow, RailRow, TermsKey, TermsRow
 from indexer.orderbook.orders import OrderRow
-from indexer.orderbook.outbox import StreamEvent, messages
 from indexer.orderbook.providers import ProviderRow
 from indexer.orderbook.state import (
     BookAlarm,

@@ -10,8 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, select
 
-from indexer.orderbook.fold import advance, fold_ledger
-from indexer.orderbook.outbox import StreamEvent, messages
+from indexer.orderbook.fold import StreamEvent, advance, fold_ledger, messages
 from indexer.orderbook.refold import Refold
 from indexer.orderbook.state import BookAlarm, BookEvent, BookState, LedgerClose
 from indexer.orderbook.store import BOOK_TABLES, apply_ledgers, rows_of

@@ -64,7 +64,7 @@ def backfill(
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
-    watched = StoredWatchlist.of(engine, chain)
+    watched = StoredWatchlist(chain, engine.begin)
     with backfill_lease(engine, chain.id) as conn:
         _check_final(conn, reader, chain, first, last)
         now = read_progress(conn, chain.id, first, last)
@@ -122,7 +122,7 @@ def ingest_span(
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
-    watched = StoredWatchlist.of(engine, chain)
+    watched = StoredWatchlist(chain, engine.begin)
     with engine.connect() as conn:
         start = read_progress(conn, chain.id, *whole)
     # From here on: the rate is that of all processes, while this one waits as well.

@@ -23,14 +23,14 @@ def watch(connection: Connection, *rows: tuple[str, str]) -> None:
 def test_addresses_of_file_and_table_are_watched(engine: Engine) -> None:
     with engine.begin() as connection:
         watch(connection, (EVM.id, FIRST), (STELLAR.id, account("alice")))
-    evm, stellar = (StoredWatchlist.of(engine, chain) for chain in (EVM, STELLAR))
+    evm, stellar = (StoredWatchlist(chain, engine.begin) for chain in (EVM, STELLAR))
     assert set(evm.intersection([FIRST, SECOND, EVM.watched[0]])) == {FIRST, EVM.watched[0]}
     assert set(stellar.intersection([FIRST, account("alice")])) == {account("alice")}
     assert set(evm.intersection([])) == set()
 
 
 def test_addresses_are_listed_up_to_a_number(engine: Engine) -> None:
-    watchlist = StoredWatchlist.of(engine, EVM)
+    watchlist = StoredWatchlist(EVM, engine.begin)
     assert set(watchlist.addresses_up_to(2) or ()) == set(EVM.watched)
     with engine.begin() as connection:
         watch(connection, (EVM.id, FIRST))
@@ -71,7 +71,7 @@ def test_malformed_row_is_skipped_with_an_alarm(engine: Engine, indexer_engine: 
         drop = "ALTER TABLE intake.watched_addresses DROP CONSTRAINT ck_watched_addresses_address"
         connection.execute(text(drop))
         watch(connection, (EVM.id, "no address"), (EVM.id, FIRST))
-    watchlist = StoredWatchlist.of(indexer_engine, EVM)
+    watchlist = StoredWatchlist(EVM, indexer_engine.begin)
     assert set(watchlist.addresses_up_to(10) or ()) == {*EVM.watched, FIRST}
     with engine.connect() as connection:
         [alarm] = open_alarms(connection)

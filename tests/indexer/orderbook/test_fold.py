@@ -11,9 +11,8 @@ from indexer.market.escrow_events import EscrowEvent
 from indexer.market.rail_terms_events import RailTermsEvent
 from indexer.orderbook import orders as order_rules
 from indexer.orderbook.event_folds import FOLDS
-from indexer.orderbook.fold import advance, combine, fold_ledger
+from indexer.orderbook.fold import advance, combine, fold_ledger, messages
 from indexer.orderbook.offers import OfferRow
-from indexer.orderbook.outbox import messages
 from indexer.orderbook.state import BookAlarm, BookEvent, BookState
 from tests.factories.book import (
     PROVIDER,
