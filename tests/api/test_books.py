@@ -1,4 +1,4 @@
-"""The order book kept in memory: served without Postgres, and never older than it may be."""
+"""The in-memory order book: served without Postgres, within its maximum age."""
 
 import random
 import threading

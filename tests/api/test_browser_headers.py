@@ -1,4 +1,4 @@
-"""What answers say to browsers: who may read them, and what they may do with them."""
+"""Security and CORS headers of responses."""
 
 import pytest
 from flask.testing import FlaskClient
@@ -27,7 +27,7 @@ def chosen(reader: Engine) -> FlaskClient:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_answer_is_hardened(client, book, path):
+def test_every_response_has_security_headers(client, book, path):
     headers = client.get(path).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "no-referrer"
@@ -38,14 +38,14 @@ def test_every_answer_is_hardened(client, book, path):
     assert "Strict-Transport-Security" not in headers
 
 
-def test_https_is_insisted_on_where_the_operator_says_so(chosen):
+def test_hsts_is_sent_if_configured(chosen):
     headers = chosen.get("/healthz").headers
     assert headers["Strict-Transport-Security"] == "max-age=600; includeSubDomains"
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("origin", [None, OTHER])
-def test_any_page_may_read_by_default_and_sends_no_cookies(client, book, path, origin):
+def test_any_origin_may_read_without_credentials(client, book, path, origin):
     headers = client.get(path, headers={"Origin": origin} if origin else {}).headers
     assert headers.getlist("Access-Control-Allow-Origin") == ["*"]
     assert "Access-Control-Allow-Credentials" not in headers
@@ -54,7 +54,7 @@ def test_any_page_may_read_by_default_and_sends_no_cookies(client, book, path, o
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_chosen_pages_alone_may_read(chosen, book, path):
+def test_only_configured_origins_may_read(chosen, book, path):
     for origin in (APP, APP.upper()):
         headers = chosen.get(path, headers={"Origin": origin}).headers
         assert headers.getlist("Access-Control-Allow-Origin") == [origin]
@@ -70,7 +70,7 @@ def test_chosen_pages_alone_may_read(chosen, book, path):
 
 
 @pytest.mark.parametrize("path", ["/auth", "/.well-known/stellar.toml"])
-def test_wallets_of_any_origin_read_what_is_for_wallets(chosen, path):
+def test_wallet_endpoints_allow_any_origin(chosen, path):
     for headers in ({}, {"Origin": OTHER}):
         answer = chosen.get(path, headers=headers)
         assert answer.headers.getlist("Access-Control-Allow-Origin") == ["*"]
@@ -95,7 +95,7 @@ def test_preflight_needs_no_token(client, chosen):
         assert answer.headers["Access-Control-Max-Age"] == "86400"
 
 
-def test_a_preflight_of_another_origin_is_told_nothing(chosen):
+def test_preflight_of_other_origin_has_no_cors_headers(chosen):
     answer = preflight(chosen, "/v1/routes", OTHER)
     assert "Access-Control-Allow-Origin" not in answer.headers
     assert "Access-Control-Allow-Methods" not in answer.headers
@@ -118,7 +118,7 @@ def opened(client: FlaskClient, origin: str | None) -> str:
     return str(answer.json["code"])
 
 
-def test_pages_of_other_origins_may_not_open_the_stream(chosen):
+def test_stream_from_other_origin_is_refused(chosen):
     assert opened(chosen, OTHER) == "ORIGIN_NOT_ALLOWED"
     assert opened(chosen, "null") == "ORIGIN_NOT_ALLOWED"
 

@@ -1,4 +1,4 @@
-"""Places for the threads that wait for a source: one silent chain holds up no other."""
+"""Limits of threads that wait for a chain: a silent chain delays no other."""
 
 import threading
 from collections.abc import Callable

@@ -39,14 +39,14 @@ def test_readyz_lists_each_followed_chain(client, rows):
     assert chain == {"chain": STELLAR, "height": LEDGER, "lag_seconds": 0, "reason": None}
 
 
-def test_a_chain_that_was_never_ingested_does_not_matter(client, rows):
+def test_readyz_ignores_chains_never_ingested(client, rows):
     insert_cursor(rows, STELLAR)
     response = client.get("/readyz")
     assert response.status_code == 200
     assert [chain["chain"] for chain in response.json["chains"]] == [STELLAR]
 
 
-def test_without_a_ledger_of_stellar_it_is_not_ready(client):
+def test_readyz_without_stellar_ledger_returns_503(client):
     response = client.get("/readyz")
     assert response.status_code == 503
     assert response.json["reasons"] == [f"{STELLAR} has not been ingested yet"]
@@ -90,7 +90,7 @@ def test_readyz_with_unhealthy_chain_returns_503(client, rows, cursor, code, sen
     assert reasons == {STELLAR: None, SEPOLIA: code}
 
 
-def test_every_reason_is_named(client, rows):
+def test_readyz_names_every_reason(client, rows):
     insert_cursor(rows, SEPOLIA, held="wrong chain")
     assert sorted(client.get("/readyz").json["reasons"]) == [
         f"{SEPOLIA} is on hold",
@@ -104,7 +104,7 @@ def test_readyz_hides_node_errors(client, rows):
 
 
 @pytest.mark.parametrize(("age", "status"), [(3_500, 200), (3_700, 503)])
-def test_ready_while_reconciliation_is_recent(client, rows, age, status):
+def test_readyz_requires_a_recent_reconciliation(client, rows, age, status):
     insert_cursor(rows, STELLAR)
     insert_reconciliation(rows, age_seconds=age)
     response = client.get("/readyz")
@@ -113,7 +113,7 @@ def test_ready_while_reconciliation_is_recent(client, rows, age, status):
     assert response.json.get("reasons", []) == (old if status == 503 else [])
 
 
-def test_transfers_without_a_reconciliation_are_not_ready(engine, api_engine):
+def test_readyz_with_transfers_requires_a_reconciliation(engine, api_engine):
     client = make_app(api_engine).test_client()
     with engine.begin() as connection:
         insert_cursor(connection, STELLAR)
@@ -125,7 +125,7 @@ def test_transfers_without_a_reconciliation_are_not_ready(engine, api_engine):
     ]
 
 
-def test_it_is_not_ready_on_tables_of_another_revision(engine, api_engine):
+def test_readyz_at_other_revision_returns_503(engine, api_engine):
     with engine.begin() as connection:
         insert_cursor(connection, STELLAR)
         connection.execute(text("UPDATE isthmus.alembic_version SET version_num = '0000'"))

@@ -31,12 +31,12 @@ ACTIVE = {
 }
 
 
-def test_an_active_order_has_no_settlement(client, book):
+def test_active_order_has_no_settlement(client, book):
     insert_order(book)
     assert client.get(PATH + ID).json == ACTIVE
 
 
-def test_an_order_settled_on_a_proof_has_its_nullifier_and_transaction(client, book):
+def test_proven_order_has_nullifier_and_transaction(client, book):
     insert_order(book, **fulfilled())
     assert client.get(PATH + ID).json == ACTIVE | {
         "status": "fulfilled",
@@ -45,14 +45,14 @@ def test_an_order_settled_on_a_proof_has_its_nullifier_and_transaction(client, b
     }
 
 
-def test_a_manual_release_has_a_transaction_and_no_nullifier(client, book):
+def test_manual_release_has_transaction_without_nullifier(client, book):
     insert_order(book, **fulfilled(claim="manual", nullifier=None))
     answer = client.get(PATH + ID).json
     assert answer["txHash"] == END_TX
     assert "nullifier" not in answer
 
 
-def test_a_partial_release_leaves_the_amount_as_asked(client, book):
+def test_partial_release_keeps_the_requested_amount(client, book):
     insert_order(book, **fulfilled(released=100_000_000))
     assert client.get(PATH + ID).json["amountUsdc"] == "25"
 
@@ -69,24 +69,24 @@ def test_a_partial_release_leaves_the_amount_as_asked(client, book):
     ],
     ids=["cancelled", "expired on chain", "settled too late", "expired by the clock"],
 )
-def test_an_order_that_ended_without_settlement_names_no_transaction(client, book, ended, status):
+def test_unsettled_order_has_no_transaction(client, book, ended, status):
     insert_order(book, **ended)
     answer = client.get(PATH + ID).json
     assert answer == ACTIVE | {"status": status}
 
 
-def test_the_status_is_the_ledgers_word_and_not_this_machines_clock(client, book):
+def test_status_follows_ledger_time_not_local_clock(client, book):
     insert_order(book, expires_at=CLOSE_TIME)
     assert client.get(PATH + ID).json["status"] == "active"
 
 
 @pytest.mark.parametrize("written", [ID.upper(), "0x" + ID, "0X" + ID.upper()])
-def test_an_id_reads_alike_in_any_case_and_with_0x(client, book, written):
+def test_id_is_case_insensitive_with_or_without_0x(client, book, written):
     insert_order(book)
     assert client.get(PATH + written).json["intentId"] == ID
 
 
-def test_an_id_that_was_never_seen_is_not_found(client, book):
+def test_unknown_id_returns_404(client, book):
     response = client.get(PATH + "00" * 32)
     assert response.status_code == 404
     assert response.json["code"] == "INTENT_NOT_FOUND"
@@ -96,7 +96,7 @@ def test_an_id_that_was_never_seen_is_not_found(client, book):
     "malformed",
     ["x", "0x", "0x0x" + ID, ID[:-1], ID + "0", "g" + ID[1:], ID[:-1] + "%0A", ID + "%0A", "1"],
 )
-def test_a_malformed_id_is_refused(cut_off, malformed):
+def test_malformed_id_returns_400(cut_off, malformed):
     response = cut_off.get(PATH + malformed)
     assert response.status_code == 400
     assert response.json["code"] == "BAD_INTENT_ID"

@@ -1,4 +1,4 @@
-"""What every order-book answer says of its ledger, and when it need not be sent again."""
+"""Ledger headers, ETags and conditional requests of order-book responses."""
 
 import pytest
 from sqlalchemy import event, text, update
@@ -41,37 +41,37 @@ def move_book(connection, **values):
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("path", FOUND + NOT_FOUND)
-def test_every_answer_names_its_ledger_and_its_age(client, path):
+def test_response_has_ledger_and_age(client, path):
     headers = client.get(path).headers
     assert headers["X-Ledger"] == str(LEDGER)
     assert headers["X-Ledger-Age"] == "4"
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_head_request_has_the_headers_alone(client):
+def test_head_has_the_headers_of_get(client):
     whole, head = client.get(FOUND[0]), client.head(FOUND[0])
     assert (head.status_code, head.data) == (200, b"")
     for name in ("X-Ledger", "X-Ledger-Age", "ETag", "Content-Length"):
         assert head.headers[name] == whole.headers[name]
 
 
-def test_a_refusal_is_as_of_no_ledger(client, filled):
+def test_error_has_no_ledger(client, filled):
     assert "X-Ledger" not in client.get("/api/v1/orderbook?direction=up").headers
 
 
-def test_the_age_grows_with_the_clock_while_the_ledger_stands(reader, filled):
+def test_age_grows_with_the_clock(reader, filled):
     later = make_app(reader, now=CLOSE_TIME + 3600).test_client()
     assert later.get("/api/v1/orderbook").headers["X-Ledger-Age"] == "3600"
 
 
-def test_a_ledger_that_closed_ahead_of_our_clock_has_no_negative_age(reader, filled):
+def test_age_is_never_negative(reader, filled):
     behind = make_app(reader, now=CLOSE_TIME - 10).test_client()
     assert behind.get("/api/v1/orderbook").headers["X-Ledger-Age"] == "0"
 
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("path", FOUND)
-def test_an_answer_that_the_client_has_is_not_sent_again(client, path):
+def test_unchanged_response_returns_304(client, path):
     first = client.get(path)
     again = client.get(path, headers={"If-None-Match": first.headers["ETag"]})
     assert first.headers["Cache-Control"] == "no-cache"
@@ -80,7 +80,7 @@ def test_an_answer_that_the_client_has_is_not_sent_again(client, path):
     assert again.headers["ETag"] == first.headers["ETag"]
 
 
-def test_new_content_and_a_new_ledger_each_have_a_new_tag(client, filled):
+def test_new_content_or_ledger_changes_the_etag(client, filled):
     def tag():
         return client.get("/api/v1/orderbook").headers["ETag"]
 
@@ -93,11 +93,11 @@ def test_new_content_and_a_new_ledger_each_have_a_new_tag(client, filled):
     assert tag() == third
 
 
-def test_an_error_has_no_tag(client, filled):
+def test_error_has_no_etag(client, filled):
     assert "ETag" not in client.get(NOT_FOUND[0]).headers
 
 
-def test_header_and_body_agree_while_the_book_moves_on(reader, client, filled):
+def test_header_and_body_are_of_one_ledger(reader, client, filled):
     """A ledger lands between the read of the clock and that of the offers."""
     landed = []
 
@@ -118,7 +118,7 @@ def test_header_and_body_agree_while_the_book_moves_on(reader, client, filled):
     assert (after.headers["X-Ledger"], len(after.json)) == (str(LEDGER + 1), 0)
 
 
-def test_a_reading_request_cannot_write(owner):
+def test_snapshot_transaction_is_read_only(owner):
     """Not even under a role that may: the transaction is read-only."""
     with make_app(owner).app_context(), snapshot() as connection:
         assert connection.scalar(text("SHOW transaction_read_only")) == "on"

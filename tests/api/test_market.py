@@ -1,4 +1,4 @@
-"""`/`: the market page and its files, as they are sent. What it shows is tested in a browser."""
+"""`/`: the market page, its files and headers. Its behaviour is tested in a browser."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ def url(name, version=None):
 # None of it needs the database: the page is there to say that the book is not.
 
 
-def test_the_page_names_its_files_and_its_network(cut_off):
+def test_page_names_served_files_and_network(cut_off):
     response = cut_off.get("/")
     assert response.status_code == 200
     assert response.content_type == "text/html; charset=utf-8"
@@ -104,7 +104,7 @@ def test_gzip_has_its_own_etag(cut_off, path):
         "%00",
     ],
 )
-def test_nothing_else_is_served(cut_off, name):
+def test_unknown_file_returns_404(cut_off, name):
     response = cut_off.get(url(name))
     assert (response.status_code, response.json["code"]) == (404, "NOT_FOUND")
 
@@ -116,20 +116,20 @@ def test_page_has_its_security_headers(cut_off, path):
         assert headers[name] == value
 
 
-def test_the_policy_lets_in_nothing_but_this_host():
+def test_csp_allows_own_host_only():
     policy = HEADERS["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; ")
     sources = {word for part in policy.split("; ") for word in part.split()[1:]}
     assert sources == {"'none'", "'self'", "'script'"}
 
 
-def test_no_markup_of_the_page_needs_a_laxer_policy():
+def test_page_has_no_inline_style_or_script():
     page = (STATIC / "index.html").read_text()
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", page)
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page))
 
 
-def test_no_file_of_ours_reaches_for_another_host():
+def test_files_name_no_other_host():
     for path in [STATIC / "index.html", *STATIC.glob("css/*"), *STATIC.glob("js/**/*.js")]:
         for address in re.findall(r"\b(?:https?|wss?):?//[^\s\"')]+", path.read_text()):
             pytest.fail(f"{path.name} names {address}")
@@ -152,7 +152,7 @@ def test_vendored_files_are_listed_and_pinned():
         assert asked[package] == installed["version"]
 
 
-def test_every_module_is_checked_for_its_types():
+def test_every_module_has_ts_check():
     modules = list(STATIC.glob("js/**/*.js"))
     assert modules
     for path in modules:

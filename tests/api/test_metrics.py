@@ -1,4 +1,4 @@
-"""`/metrics`: what is counted, that it is right whichever worker is asked, and who may read it."""
+"""`/metrics`: values, sums over workers, and the port that serves them."""
 
 import httpx
 import pytest
@@ -93,7 +93,7 @@ def test_ingestion_is_read_at_scrape(reader, book):
     assert set(found["isthmus_ingestion_idle_seconds"]) == {(STELLAR,), (SEPOLIA,)}
 
 
-def test_a_lost_database_is_a_figure():
+def test_lost_database_sets_warehouse_up_to_zero():
     engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
     client, _ = watched(engine)
     found = read(client)
@@ -113,7 +113,7 @@ def test_refusals_and_logins_are_counted(reader):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "192.0.2.1", ""])
-def test_the_api_port_never_serves_metrics(reader, address):
+def test_api_port_serves_no_metrics(reader, address):
     client, _ = watched(reader)
     # A proxy on the same machine that adds no header looks like a local program.
     answer = client.get("/metrics", environ_overrides={"REMOTE_ADDR": address})
@@ -169,12 +169,12 @@ def test_counts_survive_their_worker(api_database, book, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["9464", "host:", ":9464", "host:0", "http://host:1"])
-def test_a_bad_address_is_refused(text):
+def test_bad_metrics_address_is_refused(text):
     with pytest.raises(ConfigurationError, match="ISTHMUS_METRICS"):
         load_api_settings({"ISTHMUS_METRICS": text})
 
 
-def test_one_port_cannot_be_the_apis_and_the_figures(monkeypatch, capsys):
+def test_metrics_port_must_differ_from_api_port(monkeypatch, capsys):
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setenv("ISTHMUS_METRICS", "127.0.0.1:8080")
     assert main(["api", "--bind", "0.0.0.0:8080"]) == 2

@@ -1,4 +1,4 @@
-"""Plain or packed, and tags that tell them apart."""
+"""gzip negotiation and the ETags of both encodings."""
 
 import gzip
 
@@ -32,7 +32,7 @@ GZIP_IS_FOR_THOSE_WHO_WOULD_RATHER_HAVE_IT = [
 ]
 
 
-def test_gzip_is_for_those_who_would_rather_have_it(subtests):
+def test_gzip_follows_accept_encoding_weights(subtests):
     for said, taken in GZIP_IS_FOR_THOSE_WHO_WOULD_RATHER_HAVE_IT:
         with subtests.test(said=said, taken=taken):
             assert accepts_gzip(said) is taken
@@ -47,7 +47,7 @@ def filled(book):
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_list_is_packed_for_a_client_that_takes_it(client):
+def test_list_is_compressed_if_accepted(client):
     plain, packed = client.get(PATH), client.get(PATH, headers=GZIP)
     assert packed.headers["Content-Encoding"] == "gzip"
     assert "Content-Encoding" not in plain.headers
@@ -58,7 +58,7 @@ def test_a_list_is_packed_for_a_client_that_takes_it(client):
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_record_is_too_small_to_be_packed(client):
+def test_small_record_is_not_compressed(client):
     assert (
         "Content-Encoding" not in client.get(f"/api/v1/providers/{PROVIDER}", headers=GZIP).headers
     )
@@ -98,7 +98,7 @@ WHAT_THE_CLIENT_HAS_IS_COMPARED_WEAKLY_0 = [
 
 
 @pytest.mark.usefixtures("filled")
-def test_what_the_client_has_is_compared_weakly(client, subtests):
+def test_if_none_match_compares_weakly(client, subtests):
     for form, status in WHAT_THE_CLIENT_HAS_IS_COMPARED_WEAKLY_0:
         for method in ["GET", "HEAD"]:
             with subtests.test(form=form, status=status, method=method):
@@ -114,7 +114,7 @@ def test_what_the_client_has_is_compared_weakly(client, subtests):
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_head_request_tells_of_the_packed_form(client):
+def test_head_has_the_headers_of_the_gzip_response(client):
     whole, head = client.get(PATH, headers=GZIP), client.head(PATH, headers=GZIP)
     assert head.data == b""
     for name in ("Content-Length", "Content-Encoding", "ETag", "Vary"):
@@ -122,7 +122,7 @@ def test_a_head_request_tells_of_the_packed_form(client):
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_client_may_insist_on_the_bytes_it_has(client):
+def test_if_match_with_current_etag_returns_200(client):
     tag = client.get(PATH).headers["ETag"]
     assert client.get(PATH, headers={"If-Match": tag}).status_code == 200
     assert client.get(PATH, headers={"If-Match": '"x"'}).status_code == 412

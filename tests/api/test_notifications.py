@@ -1,4 +1,4 @@
-"""The listener on NOTIFY: what subscribers hear, and that they hear when nothing can be heard."""
+"""The NOTIFY listener: notifications, resyncs and reconnects."""
 
 import os
 import queue

@@ -1,4 +1,4 @@
-"""How integers and times are written."""
+"""Text form of integers and times."""
 
 import pytest
 
@@ -23,7 +23,7 @@ A_SEVEN_DECIMAL_INTEGER_IS_WRITTEN_AS_A_PLAIN_DECIMAL = [
 ]
 
 
-def test_a_seven_decimal_integer_is_written_as_a_plain_decimal(subtests):
+def test_base_units_are_plain_decimals(subtests):
     for amount, text in A_SEVEN_DECIMAL_INTEGER_IS_WRITTEN_AS_A_PLAIN_DECIMAL:
         with subtests.test(amount=amount, text=text):
             assert decimal_text(amount) == text
@@ -40,5 +40,5 @@ def test_a_seven_decimal_integer_is_written_as_a_plain_decimal(subtests):
         (2**63 - 1, "9999-12-31T23:59:59Z"),
     ],
 )
-def test_a_time_is_iso_8601_in_utc(seconds, text):
+def test_time_is_iso_8601_in_utc(seconds, text):
     assert iso_time(seconds) == text

@@ -1,4 +1,4 @@
-"""`GET /api/v1/orderbook`: what is listed, in which order, and what filters let through."""
+"""`GET /api/v1/orderbook`: fields, order and filters."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def providers_listed(client, query=""):
     return [offer["provider"] for offer in response.json]
 
 
-def test_an_offer_has_the_fields_and_types_of_the_specification(client, book):
+def test_offer_has_the_specified_fields_and_types(client, book):
     insert_offer(
         book,
         available="812.5",
@@ -54,13 +54,13 @@ def test_an_offer_has_the_fields_and_types_of_the_specification(client, book):
     ]
 
 
-def test_an_empty_book_is_an_empty_list(client, book):
+def test_empty_book_is_an_empty_list(client, book):
     response = client.get(PATH)
     assert response.json == []
     assert response.content_type == "application/json"
 
 
-def test_no_book_is_not_an_empty_book(client, rows):
+def test_missing_book_returns_503(client, rows):
     response = client.get(PATH)
     assert response.status_code == 503
     assert response.json["code"] == "ORDER_BOOK_NOT_READY"
@@ -94,7 +94,7 @@ def test_offers_are_sorted_by_direction_currency_rate(client, book):
     assert providers_listed(client) == [provider for *_, provider in wanted]
 
 
-def test_offers_that_differ_in_rails_alone_have_a_fixed_order(client, book):
+def test_offers_equal_but_for_rails_have_a_fixed_order(client, book):
     insert_offer(book, rails=["wise"])
     insert_offer(book, rails=["revolut"])
     assert [offer["acceptedRails"] for offer in client.get(PATH).json] == [["revolut"], ["wise"]]
@@ -114,7 +114,7 @@ def three_offers(book):
 
 
 @pytest.mark.usefixtures("three_offers")
-def test_filters_let_through_what_fits(client, subtests):
+def test_filters_select_matching_offers(client, subtests):
     cases = {
         "": {ONE, TWO, THREE},
         "?rail=wise": {ONE, THREE},
@@ -165,7 +165,7 @@ def test_filters_let_through_what_fits(client, subtests):
 
 
 @pytest.mark.usefixtures("three_offers")
-def test_a_row_that_fits_by_one_rail_is_shown_whole(client):
+def test_offer_matching_one_rail_shows_all_rails(client):
     offer = next(o for o in client.get(f"{PATH}?rail=wise").json if o["provider"] == ONE)
     assert offer["acceptedRails"] == ["revolut", "wise"]
 
@@ -201,7 +201,7 @@ A_BAD_FILTER_IS_REFUSED_BY_NAME = [
 ]
 
 
-def test_a_bad_filter_is_refused_by_name(cut_off, subtests):
+def test_bad_filter_returns_400_naming_it(cut_off, subtests):
     for query, named in A_BAD_FILTER_IS_REFUSED_BY_NAME:
         with subtests.test(query=query, named=named):
             response = cut_off.get(f"{PATH}?{query}")

@@ -5,7 +5,7 @@ from tests.factories.projections import insert_book, insert_depth
 PATH = "/api/v1/orderbook/summary"
 
 
-def test_the_summary_has_totals_and_rails_by_name(client, rows):
+def test_summary_has_totals_and_rails_by_name(client, rows):
     insert_book(rows, total_available="1234.5", total_locked="0.0000001", offer_count=3)
     insert_depth(rows, "wise", "1234.5", 2)
     insert_depth(rows, "revolut", 1000, 1)
@@ -22,7 +22,7 @@ def test_the_summary_has_totals_and_rails_by_name(client, rows):
     }
 
 
-def test_an_empty_book_sums_to_nothing(client, book):
+def test_empty_book_has_zero_totals(client, book):
     assert client.get(PATH).json == {
         "totalAvailableUsdc": "0",
         "totalLockedUsdc": "0",
@@ -31,10 +31,10 @@ def test_an_empty_book_sums_to_nothing(client, book):
     }
 
 
-def test_no_book_has_no_summary(client, rows):
+def test_missing_book_returns_503(client, rows):
     assert client.get(PATH).status_code == 503
 
 
-def test_the_summary_is_of_this_networks_stellar_chain(client, rows):
+def test_book_of_another_network_returns_503(client, rows):
     insert_book(rows, chain="stellar:pubnet", total_available=5)
     assert client.get(PATH).status_code == 503

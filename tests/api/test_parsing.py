@@ -1,4 +1,4 @@
-"""Bodies and queries, read strictly: what is refused is refused as a 400 that names it."""
+"""Bodies and queries are parsed strictly; an invalid one returns 400 and is named."""
 
 import json
 
@@ -46,7 +46,7 @@ def refused(response, *words, code="BAD_BODY", status=400):
     return True
 
 
-def test_a_json_object_is_read(post):
+def test_json_object_is_parsed(post):
     answer = post('{"amount": "7", "parts": [1, 2], "weight": 1.5}')
     assert answer.json == {"amount": "7", "note": "", "parts": [1, 2], "weight": 1.5}
 
@@ -104,7 +104,7 @@ WHAT_CANNOT_BE_MEANT_IS_REFUSED_BY_NAME = [
 ]
 
 
-def test_what_cannot_be_meant_is_refused_by_name(post, subtests):
+def test_invalid_member_returns_400_naming_it(post, subtests):
     for body, word in WHAT_CANNOT_BE_MEANT_IS_REFUSED_BY_NAME:
         with subtests.test(body=body, word=word):
             assert refused(post(body), word)
@@ -137,7 +137,7 @@ def test_values_are_not_repeated_in_messages(post):
         assert "hunter2" not in post(body).get_data(as_text=True)
 
 
-def test_a_long_name_is_cut(post):
+def test_long_name_is_truncated_in_message(post):
     message = post(json.dumps({"amount": "7", "x" * 5000: 1})).json["message"]
     assert len(message) < 120
 
@@ -171,7 +171,7 @@ def test_form_is_parsed_strictly(post, subtests):
 # Queries
 
 
-def test_a_query_is_read(app):
+def test_query_is_parsed(app):
     assert app.test_client().get("/query?one=a+b&other=%F0%9F%92%B6").json == {
         "one": "a b",
         "other": "💶",

@@ -22,7 +22,7 @@ def rails_of(client, provider=PROVIDER):
     return client.get(PATH + provider).json["acceptedRails"]
 
 
-def test_a_provider_has_the_fields_and_types_of_the_specification(client, book):
+def test_provider_has_the_specified_fields_and_types(client, book):
     insert_rail(book)
     insert_terms(book)
     insert_payee(book)
@@ -47,7 +47,7 @@ def test_a_provider_has_the_fields_and_types_of_the_specification(client, book):
     }
 
 
-def test_a_provider_without_history_has_zeros(client, book):
+def test_provider_without_history_has_zeros(client, book):
     insert_provider(book, free=0)
     assert client.get(PATH + PROVIDER).json == {
         "provider": PROVIDER,
@@ -60,12 +60,12 @@ def test_a_provider_without_history_has_zeros(client, book):
     }
 
 
-def test_a_contract_can_be_a_provider(client, book):
+def test_contract_can_be_a_provider(client, book):
     insert_provider(book, contract(7))
     assert client.get(PATH + contract(7)).json["provider"] == contract(7)
 
 
-def test_rails_are_distinct_over_both_directions_and_sorted(client, book):
+def test_rails_of_both_directions_are_distinct_and_sorted(client, book):
     insert_provider(book)
     for rail in ("wise", "revolut", "zelle"):
         insert_rail(book, rail)
@@ -78,7 +78,7 @@ def test_rails_are_distinct_over_both_directions_and_sorted(client, book):
     assert rails_of(client) == ["revolut", "wise"]
 
 
-def test_a_drained_provider_still_shows_its_rails(client, book):
+def test_drained_provider_shows_its_rails(client, book):
     insert_rail(book)
     insert_terms(book, min=10)
     insert_payee(book)
@@ -99,7 +99,7 @@ def test_only_onramp_rails_need_a_payee(client, book):
 @pytest.mark.parametrize(
     "rail", [{"enabled": False}, {"currencies": ["USD"]}], ids=["disabled", "other currency"]
 )
-def test_a_rail_that_takes_no_orders_is_not_accepted(client, book, rail):
+def test_closed_rail_is_not_accepted(client, book, rail):
     insert_provider(book)
     insert_rail(book, **rail)
     insert_payee(book)
@@ -107,7 +107,7 @@ def test_a_rail_that_takes_no_orders_is_not_accepted(client, book, rail):
     assert rails_of(client) == []
 
 
-def test_a_paused_provider_accepts_no_rail_and_keeps_its_figures(client, book):
+def test_paused_provider_accepts_no_rail_but_shows_amounts(client, book):
     insert_rail(book)
     insert_terms(book)
     insert_payee(book)
@@ -117,7 +117,7 @@ def test_a_paused_provider_accepts_no_rail_and_keeps_its_figures(client, book):
 
 
 @pytest.mark.parametrize("pause", ["opens_paused", "all_paused"])
-def test_while_the_escrow_is_paused_no_rail_is_accepted(client, rows, pause):
+def test_paused_escrow_accepts_no_rail(client, rows, pause):
     insert_book(rows, **{pause: True})
     insert_rail(rows)
     insert_terms(rows)
@@ -126,7 +126,7 @@ def test_while_the_escrow_is_paused_no_rail_is_accepted(client, rows, pause):
     assert rails_of(client) == []
 
 
-def test_a_valid_address_that_was_never_seen_is_not_found(client, book):
+def test_unknown_address_returns_404(client, book):
     insert_provider(book)
     response = client.get(PATH + address(99))
     assert response.status_code == 404
@@ -154,7 +154,7 @@ MUXED = "MA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVAAAAAAAAAAAAAJLK"
         "null",
     ],
 )
-def test_a_malformed_address_is_refused(cut_off, malformed):
+def test_malformed_address_returns_400(cut_off, malformed):
     response = cut_off.get(PATH + malformed)
     assert response.status_code == 400
     assert response.json["code"] == "BAD_ADDRESS"
@@ -167,7 +167,7 @@ def test_muxed_contract_as_provider_returns_400_naming_the_contract(cut_off):
     assert f"muxed id 123456 of {CONTRACT}" in response.json["message"]
 
 
-def test_without_a_book_no_provider_is_denied(client, rows):
+def test_provider_without_a_book_returns_503(client, rows):
     insert_provider(rows)
     assert client.get(PATH + PROVIDER).status_code == 503
     assert client.get(PATH + address(99)).status_code == 503

@@ -1,4 +1,4 @@
-"""How many requests a client may make, counted here and counted together."""
+"""Rate limits: counted per process or shared in Postgres."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -77,7 +77,7 @@ def test_storage_counts_each_key_in_its_window(kind, request):
     assert storage.hit("b", 60).hits == 1
 
 
-def test_a_window_of_memory_ends(clock):
+def test_memory_window_ends(clock):
     memory = MemoryRateStorage(clock)
     ends = clock.now + 60
     assert [memory.hit("a", 60) for _ in range(3)] == [(1, ends), (2, ends), (3, ends)]
@@ -96,7 +96,7 @@ def test_full_memory_drops_the_oldest_window(clock):
     assert memory.hit("899", 60).hits == 1
 
 
-def test_memory_drops_windows_that_are_over(clock):
+def test_memory_drops_ended_windows(clock):
     memory = MemoryRateStorage(clock)
     for number in range(100):
         memory.hit(str(number), 60)
@@ -112,13 +112,13 @@ def age(engine) -> None:
         connection.execute(update(rate_counts).values(ends_at=func.now()))
 
 
-def test_a_window_of_postgres_ends(engine, postgres_counts):
+def test_postgres_window_ends(engine, postgres_counts):
     assert [postgres_counts.hit("a", 60).hits for _ in range(3)] == [1, 2, 3]
     age(engine)
     assert postgres_counts.hit("a", 60).hits == 1
 
 
-def test_postgres_deletes_windows_that_are_over(engine, api_engine, clock):
+def test_postgres_deletes_ended_windows(engine, api_engine, clock):
     counts = PostgresRateStorage(api_engine, clock)
     for name in "abc":
         counts.hit(name, 60)

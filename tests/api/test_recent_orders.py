@@ -37,12 +37,12 @@ def test_orders_are_sorted_by_time_then_id(client, book):
     assert ids(client.get(PATH)) == [9, 2, 3, 1]
 
 
-def test_an_order_of_the_list_is_the_order_itself(client, book):
+def test_listed_order_equals_the_order_itself(client, book):
     insert(book, 7, **fulfilled())
     assert client.get(PATH).json == [client.get(f"{PATH}/{order_id(7)}").json]
 
 
-def test_a_provider_has_a_list_of_its_own(client, book):
+def test_provider_filter_selects_its_orders(client, book):
     insert(book, 1, provider=address(1))
     insert(book, 2, provider=address(2))
     assert ids(client.get(f"{PATH}?provider={address(2)}")) == [2]
@@ -58,18 +58,18 @@ def test_limit_defaults_to_fifty(client, book):
 
 
 @pytest.mark.parametrize("limit", ["0", "201", "-1", "1.5", "x", "９", "1e1", "9" * 30])
-def test_a_limit_that_is_none_is_refused(client, book, limit):
+def test_bad_limit_returns_400(client, book, limit):
     response = client.get(PATH, query_string={"limit": limit})
     assert (response.status_code, response.json["code"]) == (400, "BAD_LIMIT")
     assert "limit" in response.json["message"]
 
 
-def test_a_provider_that_is_no_address_is_refused(client, book):
+def test_bad_provider_returns_400(client, book):
     response = client.get(f"{PATH}?provider=x")
     assert (response.status_code, response.json["code"]) == (400, "BAD_ADDRESS")
 
 
-def test_the_list_names_its_ledger_and_need_not_be_sent_twice(client, book):
+def test_list_has_ledger_and_returns_304_if_unchanged(client, book):
     insert(book, 1)
     first = client.get(PATH)
     assert first.headers["X-Ledger"] == str(LEDGER)
@@ -78,7 +78,7 @@ def test_the_list_names_its_ledger_and_need_not_be_sent_twice(client, book):
 
 
 @pytest.mark.parametrize("provider", [None, address(1)])
-def test_the_newest_are_read_off_an_index_however_many_there_are(connection, provider):
+def test_newest_orders_are_read_from_an_index(connection, provider):
     """Not by sorting: a busy market has millions."""
     wanted = RecentOrders(provider=None if provider is None else stellar_holder(provider))
     sql = newest(wanted).compile(connection, compile_kwargs={"literal_binds": True})

@@ -1,4 +1,4 @@
-"""What nests without end: Python notices it, and nothing depends on its noticing."""
+"""Deeply nested input: Python's recursion limit, and readers that do not depend on it."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ assert sys.getrecursionlimit() == usual, sys.getrecursionlimit()
 """
 
 
-def test_python_still_notices_what_nests_too_deep() -> None:
+def test_python_raises_recursion_error() -> None:
     # One library in reach (py_ecc) raises it to 100,000. The C stack ends before that, and with it
     # the process, in whatever reads nested input: JSON, XDR.
     command = [sys.executable, "-c", IMPORT_ALL]

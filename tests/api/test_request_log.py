@@ -1,4 +1,4 @@
-"""One line for each request, and nothing secret in it."""
+"""The log has one line per request and no secrets."""
 
 import logging
 import re
@@ -12,7 +12,7 @@ def lines(caplog):
     return lambda: [r.getMessage() for r in caplog.records if r.name == "api.request_log"]
 
 
-def test_a_request_is_logged_under_the_id_that_the_caller_gets(cut_off, lines):
+def test_request_is_logged_with_its_response_id(cut_off, lines):
     response = cut_off.get("/healthz")
     (line,) = lines()
     request_id = response.headers["X-Request-Id"]
@@ -22,20 +22,20 @@ def test_a_request_is_logged_under_the_id_that_the_caller_gets(cut_off, lines):
     )
 
 
-def test_an_error_is_logged_with_its_status(cut_off, lines):
+def test_error_status_is_logged(cut_off, lines):
     cut_off.get("/nothing")
     cut_off.post("/v1/routes", data=b"x" * 70_000)
     assert [re.search(r"status=(\d+)", line)[1] for line in lines()] == ["404", "413"]
 
 
-def test_the_id_of_a_proxy_is_kept(cut_off, lines):
+def test_proxy_request_id_is_kept(cut_off, lines):
     response = cut_off.get("/healthz", headers={"X-Request-Id": "edge-0001.a_b"})
     assert response.headers["X-Request-Id"] == "edge-0001.a_b"
     assert "id=edge-0001.a_b " in lines()[0]
 
 
 @pytest.mark.parametrize("given", ["short", "x" * 65, "with space here", "id=1 status=200", ""])
-def test_other_text_is_not_let_into_the_log(cut_off, lines, given):
+def test_invalid_request_id_is_replaced(cut_off, lines, given):
     response = cut_off.get("/healthz", headers={"X-Request-Id": given})
     assert response.headers["X-Request-Id"] != given
     assert re.match(r"request id=[0-9a-f]{32} ", lines()[0])
@@ -46,12 +46,12 @@ def test_query_and_headers_stay_out_of_the_log(cut_off, lines):
     assert "hunter" not in lines()[0]
 
 
-def test_a_path_cannot_break_the_line(cut_off, lines):
+def test_newline_in_path_is_escaped(cut_off, lines):
     cut_off.get("/nothing%0Arequest%20id=forged")
     assert lines()[0].count("\n") == 0
 
 
-def test_a_lost_database_is_logged_without_what_was_asked(cut_off, caplog):
+def test_lost_database_is_logged_without_statement(cut_off, caplog):
     cut_off.get("/api/v1/intents/" + "ab" * 32)
     (record,) = [r for r in caplog.records if r.name == "api.errors"]
     assert record.levelname == "ERROR"

@@ -1,4 +1,4 @@
-"""Bodies that lie ready: their packed form, and the bounded place that keeps them."""
+"""Compressed bodies and their bounded cache."""
 
 import gzip
 

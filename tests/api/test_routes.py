@@ -1,4 +1,4 @@
-"""`GET /v1/routes`: the registry as JSON, and which chains can be relied on now."""
+"""`GET /v1/routes`: the registry as JSON, and the availability of each chain."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def availability(client):
     return said
 
 
-def test_a_route_has_its_ends_limits_and_fee(client, rows):
+def test_route_has_ends_limits_and_fee(client, rows):
     insert_cursor(rows, STELLAR)
     deposit, withdraw = client.get(PATH).json["routes"][:2]
     ends = {key: deposit.pop(key) for key in ("source_chains", "dest_chains")}
@@ -55,13 +55,13 @@ def test_a_route_has_its_ends_limits_and_fee(client, rows):
     assert withdraw["source_chains"] == [stellar | {"expected_seconds": 5}]
 
 
-def test_a_route_that_the_network_lacks_is_listed_as_disabled(client):
+def test_route_missing_on_network_is_disabled(client):
     by_id = {route["id"]: route for route in client.get(PATH).json["routes"]}
     usdt0 = by_id["usdt0-deposit"]
     assert (usdt0["enabled"], usdt0["source_chains"], usdt0["dest_chains"]) == (False, [], [])
 
 
-def test_the_list_is_the_registry_in_its_order(reader):
+def test_list_equals_the_registry(reader):
     client = make_app(reader, network=load_network("mainnet")).test_client()
     listed = client.get(PATH).json["routes"]
     assert [
@@ -89,7 +89,7 @@ def test_the_list_is_the_registry_in_its_order(reader):
         (STELLAR, {"head_time": CLOSE_TIME + 161, "head_height": LEDGER + 20}, False),
     ],
 )
-def test_a_chain_is_available_while_its_ingestion_is_well(client, rows, chain, cursor, available):
+def test_chain_is_available_while_ingestion_is_healthy(client, rows, chain, cursor, available):
     insert_cursor(rows, chain, **cursor)
     said = availability(client)
     assert said.pop(chain) is available
@@ -104,7 +104,7 @@ def ends(client, kind: str) -> dict[tuple[str, str], bool]:
     return {(r["id"], end["chain"]): end["available"] for r in listed for end in r[kind]}
 
 
-def test_what_the_relay_has_to_send_is_not_available_without_it(client, rows):
+def test_relayed_ends_are_unavailable_without_relay(client, rows):
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain, relayed=False)
     begins, arrives = ends(client, "source_chains"), ends(client, "dest_chains")
@@ -130,7 +130,7 @@ def test_what_the_relay_has_to_send_is_not_available_without_it(client, rows):
         ({"duty": "sponsor"}, False),
     ],
 )
-def test_one_account_that_is_well_will_do(client, rows, sender, available):
+def test_one_healthy_account_is_enough(client, rows, sender, available):
     insert_cursor(rows, STELLAR, relayed=False)
     unwell = {"well": False, "reason": "it stopped"}
     insert_sender(rows, STELLAR, account="another", **unwell)
@@ -138,7 +138,7 @@ def test_one_account_that_is_well_will_do(client, rows, sender, available):
     assert ends(client, "source_chains")["usdc-send", STELLAR] is available
 
 
-def test_the_list_can_be_cached_until_a_chain_changes(client, rows):
+def test_etag_changes_with_a_chain(client, rows):
     insert_cursor(rows, STELLAR)
     tag = client.get(PATH).headers["ETag"]
     assert client.get(PATH, headers={"If-None-Match": tag}).status_code == 304
@@ -146,5 +146,5 @@ def test_the_list_can_be_cached_until_a_chain_changes(client, rows):
     assert client.get(PATH, headers={"If-None-Match": tag}).status_code == 200
 
 
-def test_the_list_is_no_order_book_answer(client, book):
+def test_list_has_no_ledger_header(client, book):
     assert "X-Ledger" not in client.get(PATH).headers

@@ -1,4 +1,4 @@
-"""Tokens, queries and bodies are in no line of the log, at any level, whatever goes wrong."""
+"""No log line at any level contains a token, query or body."""
 
 import logging
 
@@ -56,7 +56,7 @@ PATHS = (
 )
 
 
-def test_nothing_secret_is_logged_at_any_level(app, caplog):
+def test_log_contains_no_secret_at_any_level(app, caplog):
     caplog.set_level(logging.DEBUG)
     client = app.test_client()
     for path in PATHS:

@@ -1,4 +1,4 @@
-"""What never reaches the app is refused in its words, and leaves nothing secret in the log."""
+"""Errors that the server returns before the app: same format, no secrets in the log."""
 
 import json
 import logging

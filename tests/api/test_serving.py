@@ -1,4 +1,4 @@
-"""`isthmus api`, as an operator starts and stops it."""
+"""`isthmus api` as a process: start, file limit, stop."""
 
 import contextlib
 import os
@@ -111,7 +111,7 @@ def test_clients_beyond_the_file_limit_wait(server):
     assert "Too many open files" not in log
 
 
-def test_a_commit_is_seen_through_the_server(server, book):
+def test_commit_is_visible_through_the_server(server, book):
     with httpx.Client(base_url=address_of(server), timeout=60) as http:
         assert http.get("/api/v1/orderbook").headers["X-Ledger"] == str(LEDGER)
         book.execute(update(projections.book).values(as_of_ledger=LEDGER + 1))

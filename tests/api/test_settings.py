@@ -1,4 +1,4 @@
-"""The api's settings: what is usual, what is chosen, and what is refused by name."""
+"""Settings of the API: defaults, values, and errors that name the variable."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from indexer.errors import ConfigurationError
 IDENTITY = {"ISTHMUS_IDENTITY_APP_ID": "app", "ISTHMUS_IDENTITY_APP_SECRET": "hunter2"}
 
 
-def test_how_many_streams_an_api_serves_is_the_operators_choice() -> None:
+def test_stream_limits_are_configurable() -> None:
     usual = load_api_settings({"ISTHMUS_STREAMS": ""})
     assert (usual.streams, usual.streams_per_address, usual.proxies) == (2_000, 50, 0)
     environment = {
@@ -41,12 +41,12 @@ def test_how_many_streams_an_api_serves_is_the_operators_choice() -> None:
         ({"ISTHMUS_TOKEN_KEY_FILE": "/dev/null"}, "ISTHMUS_TOKEN_KEY_FILE: /dev/null is empty"),
     ],
 )
-def test_a_bad_setting_is_refused_by_name(environment: dict[str, str], message: str) -> None:
+def test_bad_setting_error_names_variable(environment: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_api_settings(environment)
 
 
-def test_a_secret_is_read_from_the_variable_or_a_file(tmp_path: Path) -> None:
+def test_secret_is_read_from_variable_or_file(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_text("hunter2\n")
     url = {"ISTHMUS_URL": "https://api.example.com"}
@@ -57,13 +57,13 @@ def test_a_secret_is_read_from_the_variable_or_a_file(tmp_path: Path) -> None:
     assert load_api_settings({"ISTHMUS_TOKEN_KEY": ""}).token_key is None
 
 
-def test_where_clients_reach_the_api_is_said_and_not_learned() -> None:
+def test_url_is_read_from_setting_only() -> None:
     assert load_api_settings({}).url is None
     url = "https://example.com/isthmus"
     assert load_api_settings({"ISTHMUS_URL": url}).url == url
 
 
-def test_an_identity_provider_is_an_app_and_its_secret() -> None:
+def test_identity_provider_needs_app_and_secret() -> None:
     assert load_api_settings({}).identity is None
     chosen = load_api_settings(IDENTITY).identity
     assert chosen is not None
@@ -76,7 +76,7 @@ def test_an_identity_provider_is_an_app_and_its_secret() -> None:
 STAND_IN = "http://127.0.0.1:8100"
 
 
-def test_the_stand_in_for_a_provider_is_for_local_chains_alone() -> None:
+def test_local_network_accepts_stand_in_provider() -> None:
     local = load_api_settings({**IDENTITY, "ISTHMUS_IDENTITY_URL": STAND_IN}).identity
     assert local is not None
     assert local.url == STAND_IN
@@ -98,14 +98,14 @@ def test_the_stand_in_for_a_provider_is_for_local_chains_alone() -> None:
         ("mainnet", "api.privy.io"),
     ],
 )
-def test_a_provider_is_reached_over_tls_at_one_plain_url(network: str, url: str) -> None:
+def test_bad_provider_url_is_refused(network: str, url: str) -> None:
     chosen = {**IDENTITY, "ISTHMUS_NETWORK": network, "ISTHMUS_IDENTITY_URL": url}
     with pytest.raises(ConfigurationError, match="ISTHMUS_IDENTITY_URL must be like") as refused:
         load_api_settings(chosen)
     assert "hunter2" not in str(refused.value)
 
 
-def test_the_key_of_webhooks_is_a_public_one() -> None:
+def test_webhook_public_key_is_validated() -> None:
     assert load_api_settings({}).webhook_key is None
     key = f"whpk_{'A' * 43}="
     assert load_api_settings({"ISTHMUS_WEBHOOK_PUBLIC_KEY": key}).webhook_key == key
@@ -114,7 +114,7 @@ def test_the_key_of_webhooks_is_a_public_one() -> None:
     assert "SAAA" not in str(refused.value)
 
 
-def test_a_quote_is_good_for_five_minutes_unless_it_is_said_otherwise() -> None:
+def test_quote_lifetime_defaults_to_five_minutes() -> None:
     assert load_api_settings({}).quote_seconds == 300
     assert load_api_settings({"ISTHMUS_QUOTE_SECONDS": "60"}).quote_seconds == 60
     for seconds in ("9", "3601", "0"):
@@ -122,7 +122,7 @@ def test_a_quote_is_good_for_five_minutes_unless_it_is_said_otherwise() -> None:
             load_api_settings({"ISTHMUS_QUOTE_SECONDS": seconds})
 
 
-def test_a_transfer_waits_half_an_hour_unless_it_is_said_otherwise() -> None:
+def test_transfer_lifetime_defaults_to_half_an_hour() -> None:
     assert load_api_settings({}).transfer_seconds == 1800
     assert load_api_settings({"ISTHMUS_TRANSFER_SECONDS": "60"}).transfer_seconds == 60
     for seconds in ("59", "86401", "0", "1.5"):
@@ -130,7 +130,7 @@ def test_a_transfer_waits_half_an_hour_unless_it_is_said_otherwise() -> None:
             load_api_settings({"ISTHMUS_TRANSFER_SECONDS": seconds})
 
 
-def test_pages_of_all_origins_may_use_the_api_unless_some_are_named() -> None:
+def test_origins_default_to_all() -> None:
     assert load_api_settings({}).origins == {"*"}
     named = load_api_settings(
         {"ISTHMUS_ORIGINS": "https://App.example.com, http://127.0.0.1:8080,"}
@@ -141,6 +141,6 @@ def test_pages_of_all_origins_may_use_the_api_unless_some_are_named() -> None:
 @pytest.mark.parametrize(
     "text", ["example.com", "https://a.example/", "https://*.example.com", "null", "https://a b"]
 )
-def test_what_is_no_origin_is_refused(text: str) -> None:
+def test_bad_origin_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="ISTHMUS_ORIGINS"):
         load_api_settings({"ISTHMUS_ORIGINS": text})

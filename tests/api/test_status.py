@@ -1,4 +1,4 @@
-"""`GET /v1/status`: whether the money adds up, and nobody's transfer in it."""
+"""`GET /v1/status`: flows, findings and reasons, without transfer ids."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_status_counts_findings_without_names(seen):
     assert DIRECT.owner not in str(shown)
 
 
-def test_an_unchanged_answer_is_not_sent_again(seen, api_engine: Engine):
+def test_unchanged_status_returns_304(seen, api_engine: Engine):
     seen()
     client = make_app(api_engine).test_client()
     tag = client.get(PATH).headers["ETag"]

@@ -1,4 +1,4 @@
-"""The run that asks about messages that wait: what it reports, how it ends, who keeps it going."""
+"""The attestation polling run: reports, ends, and its sensor."""
 
 import os
 import signal
@@ -125,7 +125,7 @@ def test_second_poller_fails_with_the_reason(ask, monkeypatch):
     assert metadata["reason"].value == "another process asks"
 
 
-def test_the_sensor_keeps_one_run_going(network, instance, indexer_engine):
+def test_sensor_keeps_one_run_going(network, instance, indexer_engine):
     (sensor,) = attestations(network, ()).sensors or ()
 
     def look() -> dg.RunRequest | dg.SkipReason:
@@ -156,7 +156,7 @@ def _job(network: Network) -> dg.JobDefinition:
     )
 
 
-def test_the_job_has_a_pool_of_its_own_and_its_hours(network):
+def test_job_has_own_pool_and_config(network):
     job = _job(network)
     (node,) = job.nodes
     assert node.definition.pools == {"attestations"}

@@ -1,4 +1,4 @@
-"""The backfill job: what it reads, what it says, where another run goes on, who runs its steps."""
+"""The backfill job: spans, reports, retries and resumption."""
 
 from dataclasses import replace
 
@@ -92,7 +92,7 @@ def succeeded(result):
 # What it reads and says
 
 
-def test_a_range_is_read_in_spans_and_its_end_reported(backfill, indexer_engine):
+def test_range_is_read_in_spans_and_its_end_reported(backfill, indexer_engine):
     result = backfill(QuietChain(top=2_000), chain=EVM, first=100, last=799, blocks=300)
     assert succeeded(result) == [
         "plan",
@@ -107,7 +107,7 @@ def test_a_range_is_read_in_spans_and_its_end_reported(backfill, indexer_engine)
     assert (last["backfill"], last["seconds_left"]) == ("100 to 799", 0)
 
 
-def test_reports_are_seconds_apart_but_for_a_steps_last(backfill):
+def test_reports_are_paced_except_the_last_of_a_step(backfill):
     chain = {"chain": EVM, "first": 0, "last": 799}
     often = backfill(QuietChain(top=2_000), report_seconds=0.000_001, **chain)
     assert [one["backfilled_percent"] for one in observations(often)] == [25.0, 50.0, 75.0, 100.0]
@@ -115,7 +115,7 @@ def test_reports_are_seconds_apart_but_for_a_steps_last(backfill):
     assert [one["backfilled_percent"] for one in observations(rarely)] == [50.0, 100.0]
 
 
-def test_a_report_says_how_long_it_still_takes(backfill):
+def test_report_has_rate_and_time_left(backfill):
     result = backfill(QuietChain(top=2_000), chain=EVM, first=0, last=799, report_seconds=0.000_001)
     said = observations(result)
     assert all(one["blocks_per_second"] > 0 for one in said)
@@ -124,7 +124,7 @@ def test_a_report_says_how_long_it_still_takes(backfill):
     assert None not in left
 
 
-def test_run_again_it_replaces_what_is_there(backfill, indexer_engine):
+def test_repeated_backfill_replaces_rows(backfill, indexer_engine):
     for _ in range(2):
         assert backfill(QuietChain(top=2_000), chain=EVM, first=0, last=399).success
         assert heights(indexer_engine) == (400, 0, 399)
@@ -160,20 +160,20 @@ def test_backfill_joins_the_followed_range(backfill, engine, indexer_engine, sta
     assert found == stored()
 
 
-def test_a_range_that_the_follower_still_writes_is_refused(backfill, indexer_engine, settings):
+def test_range_above_finality_is_refused(backfill, indexer_engine, settings):
     ingest_once(indexer_engine, QuietChain(top=1_100), settings.network)
     result = backfill(QuietChain(top=1_100), chain=EVM, first=0, last=1_090)
     assert "a backfill may reach up to 1036, not 1090" in reason_of(result, "plan")
     assert succeeded(result) == []
 
 
-def test_a_chain_that_is_not_in_the_network_is_refused_by_name(backfill):
+def test_unknown_chain_is_refused_by_name(backfill):
     doors = {"warehouse": warehouse_of(None), "nodes": ChainNodes()}
     result = backfill(QuietChain(0), doors=doors, chain="eip155:2", first=0, last=1)
     assert "has no chain eip155:2" in reason_of(result, "plan")
 
 
-def test_a_second_backfill_of_a_chain_is_refused(backfill, indexer_engine):
+def test_second_backfill_of_a_chain_is_refused(backfill, indexer_engine):
     with backfill_lease(indexer_engine, EVM):
         result = backfill(QuietChain(top=2_000), chain=EVM, first=0, last=1)
     assert "another backfill of eip155:31337 is running" in reason_of(result, "plan")
@@ -198,7 +198,7 @@ class Faltering(QuietChain):
         return super().read(first, last, watched)
 
 
-def test_a_span_is_tried_again_in_its_place(backfill, indexer_engine):
+def test_failed_span_is_retried_within_its_step(backfill, indexer_engine):
     """Dagster's own retry would put it behind the spans that wait for it."""
     reader = Faltering(2_000, at=600, times=2)
     result = backfill(reader, chain=EVM, first=0, last=799, blocks=400)
@@ -207,7 +207,7 @@ def test_a_span_is_tried_again_in_its_place(backfill, indexer_engine):
     assert reader.asked == [0, 200, 400, 600, 600, 600]
 
 
-def test_where_a_span_failed_the_next_run_goes_on(backfill, indexer_engine):
+def test_failed_span_is_resumed_by_next_run(backfill, indexer_engine):
     reader = Faltering(2_000, at=700, times=failures.MAX_ATTEMPTS)
     config = {"chain": EVM, "first": 0, "last": 999, "blocks": 250}
     result = backfill(reader, **config)
@@ -232,7 +232,7 @@ def test_where_a_span_failed_the_next_run_goes_on(backfill, indexer_engine):
         assert unfinished_backfills(conn) == []
 
 
-def test_a_run_that_is_over_ends_its_steps(instance):
+def test_ended_run_ends_its_steps(instance):
     said = []
 
     @dg.op(out={"spans": dg.DynamicOut(dg.Nothing)})

@@ -1,4 +1,4 @@
-"""The checks: what fails them, how gravely, and that they run on a real warehouse."""
+"""Asset checks: severity of each failure, on a real warehouse."""
 
 import time
 from datetime import UTC, datetime
@@ -100,14 +100,14 @@ def ingested(indexer_engine, settings):
 
 
 @pytest.mark.usefixtures("ingested")
-def test_a_sound_chain_passes(check):
+def test_consistent_chain_passes(check):
     found = check()
     assert {name for _, name in found} == {"blocks_join", "no_open_alarms", "keeps_up"}
     assert all(evaluation.passed for evaluation in found.values())
 
 
 @pytest.mark.usefixtures("ingested")
-def test_a_hole_between_blocks_is_an_error(check, engine):
+def test_missing_block_is_an_error(check, engine):
     with engine.begin() as conn:
         conn.execute(delete(blocks).where(blocks.c.height == 5))
     evaluation = check()[(blocks_key(EVM), "blocks_join")]
@@ -116,7 +116,7 @@ def test_a_hole_between_blocks_is_an_error(check, engine):
 
 
 @pytest.mark.usefixtures("ingested")
-def test_an_old_hole_is_found_by_the_check_of_all_history_alone(check, engine, monkeypatch):
+def test_old_missing_block_is_found_by_history_check_only(check, engine, monkeypatch):
     monkeypatch.setattr("pipelines.defs.facts.checks.RECENT_BLOCKS", 3)
     with engine.begin() as conn:
         conn.execute(delete(blocks).where(blocks.c.height == 5))
@@ -149,7 +149,7 @@ def test_permanent_stop_is_shown_everywhere(
 
 
 @pytest.mark.usefixtures("ingested")
-def test_an_open_alarm_is_a_warning_with_its_sentence(check, engine):
+def test_open_alarm_is_a_warning_with_its_text(check, engine):
     row = {"chain": EVM, "kind": "undecodable", "subject": "log 7", "detail": "3 topics, not 4"}
     with engine.begin() as conn:
         conn.execute(insert(alarms).values(row))
@@ -159,7 +159,7 @@ def test_an_open_alarm_is_a_warning_with_its_sentence(check, engine):
 
 
 @pytest.mark.usefixtures("ingested")
-def test_a_chain_on_hold_is_an_error(check, engine):
+def test_chain_on_hold_is_an_error(check, engine):
     with engine.begin() as conn:
         conn.execute(update(cursors).values(held="reorg of 99 blocks"))
     evaluation = check()[(blocks_key(EVM), "keeps_up")]
@@ -188,7 +188,7 @@ def test_chain_that_stands_still_is_a_warning(check, engine, aged, found):
     assert evaluation.metadata["found"].value.startswith(found)
 
 
-def test_a_verdict_counts_its_problems():
+def test_verdict_counts_its_problems():
     assert verdict([]).metadata["problems"].value == 0
     assert verdict(["one", "two"]).metadata["problems"].value == 2
 
@@ -226,11 +226,11 @@ def test_rest_is_bounded_by_the_longest_pause():
     assert seconds_until_due(record, now=1_000.0, max_interval=1_800) == 1_800
 
 
-def test_a_check_that_did_not_start_is_due():
+def test_unstarted_check_is_due():
     assert seconds_until_due(make_record(started=None, ended=5.0), now=6.0) == 0.0
 
 
-def test_a_check_of_all_history_waits_for_the_last_one_then_rests(instance):
+def test_history_check_waits_for_the_last_one_then_rests(instance):
     assert isinstance(next_check(instance, CHECK_HISTORY, time.time()), dg.RunRequest)
     run = create_run_for_test(instance, job_name=CHECK_HISTORY)
     started = DagsterEvent(DagsterEventType.RUN_START.value, CHECK_HISTORY)

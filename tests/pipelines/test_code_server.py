@@ -106,7 +106,7 @@ def test_killed_run_is_on_record_as_failed(server: CodeServer) -> None:
 
 
 @pytest.mark.timeout(3 * PATIENCE)
-def test_sigterm_to_the_group_ends_runs_in_order_and_leaves_nothing(server: CodeServer) -> None:
+def test_sigterm_ends_runs_in_order_and_leaves_no_semaphores(server: CodeServer) -> None:
     before = semaphores()
     run_ids = [server.launch(), server.launch()]
     assert len(run_pids(server.process.pid)) == 2

@@ -1,4 +1,4 @@
-"""Days are asked for once they are over, a range in one run, and again when their facts change."""
+"""Day jobs: due once a day is over, run as a range, due again when facts change."""
 
 from dataclasses import replace
 from datetime import date
@@ -96,7 +96,7 @@ def test_each_day_job_does_its_sensors_days(run, look, instance, tmp_path):
     assert len(list((tmp_path / "blocks").glob("day=*/blocks.parquet"))) == 3
 
 
-def test_one_run_does_all_the_days_and_says_how_many_rows(run, instance):
+def test_run_reports_days_and_rows(run, instance):
     result = run(BOOK_JOB, DAYS[0], DAYS[-1])
     events = result.asset_materializations_for_node("fold_book_days")
     metadata = {event.asset_key: event.metadata for event in events}[PROVIDER_DAYS]
@@ -104,7 +104,7 @@ def test_one_run_does_all_the_days_and_says_how_many_rows(run, instance):
     assert metadata["rows"].value > 0
 
 
-def test_figures_are_exported_when_all_of_them_are_computed(run, look):
+def test_figures_are_exported_once_all_are_computed(run, look):
     assert look(FIGURES_JOB) == "every day that is over is done"
     run(BOOK_JOB, DAYS[0], DAYS[-1])
     assert look(FIGURES_JOB) == "every day that is over is done"
@@ -112,7 +112,7 @@ def test_figures_are_exported_when_all_of_them_are_computed(run, look):
     assert look(FIGURES_JOB) == (DAYS[0], DAYS[1])
 
 
-def test_a_day_whose_facts_changed_is_asked_for_again(run, look, indexer_engine):
+def test_day_with_changed_facts_is_due_again(run, look, indexer_engine):
     for job in (BOOK_JOB, ROUTES_JOB, FACTS_JOB):
         run(job, DAYS[0], DAYS[-1])
     with indexer_engine.begin() as conn:
@@ -122,7 +122,7 @@ def test_a_day_whose_facts_changed_is_asked_for_again(run, look, indexer_engine)
     assert look(BOOK_JOB) == (DAYS[1], DAYS[2])
 
 
-def test_a_day_that_is_not_over_fails_its_run_with_a_sentence(run):
+def test_open_day_fails_its_run_with_a_reason(run):
     result = run(BOOK_JOB, "2026-11-20", "2026-11-21")
     (failed,) = [event for event in result.all_events if event.is_step_failure]
     metadata = failed.step_failure_data.user_failure_data.metadata
@@ -137,7 +137,7 @@ def test_failed_day_run_backs_off(run, look, engine):
     assert look(BOOK_JOB).startswith("failed 1 times in a row; next start in")
 
 
-def test_figures_that_differ_from_the_views_are_an_error_of_their_own_asset(run, engine):
+def test_figures_unlike_views_fail_their_asset_check(run, engine):
     for job in (BOOK_JOB, ROUTES_JOB):
         run(job, DAYS[0], DAYS[-1])
     found = checks(run(CHECK_DAYS))
@@ -159,6 +159,6 @@ def checks(result: dg.ExecuteInProcessResult) -> dict[dg.AssetKey, dg.AssetCheck
     return {each.asset_key: each for each in evaluations}
 
 
-def test_days_in_a_row_are_one_range():
+def test_consecutive_days_are_one_range():
     wanted = [date(2026, 11, day) for day in (18, 19, 21)]
     assert first_range(wanted) == ("2026-11-18", "2026-11-19")

@@ -1,4 +1,4 @@
-"""The definitions load for each network, and say what operators were promised."""
+"""Definitions load for each network: jobs, sensors, schedules and pools."""
 
 import dagster as dg
 import pytest
@@ -14,7 +14,7 @@ def devnet():
     return definitions(load_settings({"ISTHMUS_NETWORK": "devnet"})).get_repository_def()
 
 
-def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
+def test_chain_with_a_node_has_job_and_sensor(devnet):
     jobs = {job.name for job in devnet.get_all_jobs()} - {"__ASSET_JOB"}
     assert jobs == {
         "follow_eip155_31337",
@@ -49,12 +49,12 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
     }
 
 
-def test_everything_that_must_run_runs_without_a_click(devnet):
+def test_sensors_and_schedules_run_by_default(devnet):
     assert all(s.default_status == dg.DefaultSensorStatus.RUNNING for s in devnet.sensor_defs)
     assert all(s.default_status == dg.DefaultScheduleStatus.RUNNING for s in devnet.schedule_defs)
 
 
-def test_a_chain_without_a_node_is_left_out():
+def test_chain_without_a_node_is_omitted():
     settings = load_settings({"ISTHMUS_NETWORK": "devnet", rpc_variable(EVM): ""})
     repository = definitions(settings).get_repository_def()
     assert not repository.has_job("follow_eip155_31337")
@@ -73,7 +73,7 @@ def test_real_networks_load_with_and_without_nodes(network):
     assert sum(job.startswith("follow_") for job in jobs) == len(settings.network.chains)
 
 
-def test_projections_depend_on_the_facts_they_are_folded_from(devnet):
+def test_projections_depend_on_their_facts(devnet):
     graph = devnet.asset_graph
     evm, stellar = (
         dg.AssetKey(["facts", chain, "events"]) for chain in ("eip155_31337", "stellar_devnet")
@@ -85,7 +85,7 @@ def test_projections_depend_on_the_facts_they_are_folded_from(devnet):
     assert parents == {"order_book": {stellar}, "movements": {evm, stellar}}
 
 
-def test_only_checks_that_blocks_join_fail_their_run(devnet):
+def test_only_blocks_join_checks_are_blocking(devnet):
     checks = {
         key.name: devnet.asset_graph.get(key).blocking
         for key in devnet.asset_graph.asset_check_keys
@@ -105,7 +105,7 @@ def test_only_checks_that_blocks_join_fail_their_run(devnet):
     }
 
 
-def test_every_check_is_run_by_a_schedule(devnet):
+def test_every_check_is_scheduled(devnet):
     scheduled = {
         key
         for schedule in devnet.schedule_defs
@@ -114,7 +114,7 @@ def test_every_check_is_run_by_a_schedule(devnet):
     assert scheduled == set(devnet.asset_graph.asset_check_keys)
 
 
-def test_each_pool_has_one_place(pytestconfig):
+def test_pool_limit_is_one_run(pytestconfig):
     config = load_yaml_from_path(str(pytestconfig.rootpath / "dagster.yaml"))
     assert isinstance(config, dict)
     assert config["concurrency"]["pools"] == {"default_limit": 1, "granularity": "run"}

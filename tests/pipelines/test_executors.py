@@ -1,4 +1,4 @@
-"""Who runs the steps of a backfill: this process, several, or whatever the setting names."""
+"""Executor of backfill steps: in process, multiprocess, or as configured."""
 
 import multiprocessing
 import time
@@ -175,7 +175,7 @@ def job_of(settings) -> dg.JobDefinition:
     return dg.Definitions.merge(backfills(settings), doors).resolve_job_def(BACKFILL)
 
 
-def test_one_process_does_it_where_nothing_is_said(settings):
+def test_default_executor_is_in_process(settings):
     assert executor_of(settings) is IN_PROCESS_OR_MANY
     without = {"ops": {READ_RANGE: {"config": {"chain": "eip155:1", "first": 0, "last": 1}}}}
     resolved = dg.validate_run_config(job_of(settings), without)
@@ -184,7 +184,7 @@ def test_one_process_does_it_where_nothing_is_said(settings):
     }
 
 
-def test_another_executor_is_a_matter_of_a_setting():
+def test_executor_is_configurable():
     settings = load_settings({"ISTHMUS_EXECUTOR": "dagster:multiprocess_executor"})
     job = job_of(settings)
     assert job.executor_def is dg.multiprocess_executor
@@ -204,7 +204,7 @@ def test_another_executor_is_a_matter_of_a_setting():
         ("dagster:op", "is no executor definition"),
     ],
 )
-def test_a_setting_that_names_no_executor_is_told(name, reason):
+def test_bad_executor_setting_is_refused(name, reason):
     settings = load_settings({"ISTHMUS_EXECUTOR": name})
     with pytest.raises(ConfigurationError, match=f"^ISTHMUS_EXECUTOR is .*{reason}"):
         executor_of(settings)

@@ -1,4 +1,4 @@
-"""What the indexer raises, in Dagster's words."""
+"""Indexer errors as Dagster retries and failures."""
 
 import dagster as dg
 import pytest
@@ -82,13 +82,13 @@ def test_permanent_error_fails_at_once_with_its_reason(instance, error):
     assert stopped == f"{type(error).__name__} {result.run_id}"
 
 
-def test_a_second_follower_fails_without_stopping_the_chain(instance):
+def test_second_follower_fails_without_stopping_the_chain(instance):
     result = run_raising(instance, FollowerConflict("another process follows eip155:1"))
     assert failure_of(result).user_failure_data.metadata["kind"].value == "FollowerConflict"
     assert STOPPED_TAG not in instance.get_run_by_id(result.run_id).tags
 
 
-def test_a_bug_passes_through_as_itself(instance):
+def test_unexpected_error_is_not_translated(instance):
     result = run_raising(instance, Undecodable("never raised as far as here"))
     assert failure_of(result).user_failure_data is None
     assert "Undecodable" in failure_of(result).error.to_string()

@@ -1,4 +1,4 @@
-"""The follower's step on a real warehouse: what it brings in, reports, and how it ends."""
+"""The follower step on a real warehouse: ingestion, reports, and how it ends."""
 
 import os
 import signal
@@ -84,7 +84,7 @@ def test_assets_with_checks_materialize_first_and_last(follow):
         assert len(materialized(result, key)) == 2
 
 
-def test_the_projections_it_folded_are_reported_as_of_the_last_block(follow):
+def test_folded_projections_are_reported_as_of_last_block(follow):
     result = follow(QuietChain(top=450), report_seconds=0.000_001)
     assert len(materialized(result, MOVEMENTS)) == 1
     last = metadata_of(observed(result, MOVEMENTS)[-1])
@@ -93,7 +93,7 @@ def test_the_projections_it_folded_are_reported_as_of_the_last_block(follow):
     assert not materialized(result, ORDER_BOOK), "only the Stellar chain moves the order book"
 
 
-def test_its_time_being_over_ends_it_well(follow, indexer_engine):
+def test_run_ends_successfully_after_its_minutes(follow, indexer_engine):
     assert follow(QuietChain(top=3), minutes=0.01).success
     assert stored_blocks(indexer_engine) == 4
 
@@ -105,7 +105,7 @@ def test_its_time_being_over_ends_it_well(follow, indexer_engine):
         (signal.SIGINT, False, dg.DagsterRunStatus.FAILURE),
     ],
 )
-def test_a_signal_ends_it_between_two_ranges(follow, instance, number, success, status):
+def test_signal_ends_run_between_ranges(follow, instance, number, success, status):
     reader = QuietChain(top=3)
     reader.on_wait = lambda: os.kill(os.getpid(), number)
     before = signal.getsignal(signal.SIGTERM)
@@ -122,7 +122,7 @@ def test_a_signal_ends_it_between_two_ranges(follow, instance, number, success, 
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_node_of_another_chain_stops_it_for_good(follow, instance, settings, indexer_engine):
+def test_node_of_another_chain_stops_restarts(follow, instance, settings, indexer_engine):
     reader = QuietChain(top=3)
     reader.failing = [WrongChain("chain 1, not 31337")]
     result = follow(reader)

@@ -25,7 +25,7 @@ def test_process_is_gone_if_its_id_is_free_or_reused(born, gone):
     assert is_gone(RECORDED, lambda pid: {7: born}[pid]) == gone
 
 
-def test_a_process_is_known_by_when_it_began():
+def test_process_start_time_is_read():
     before = time.time()
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
@@ -52,7 +52,7 @@ def started(instance):
     return make
 
 
-def test_the_process_of_a_run_is_read_from_dagsters_own_event(instance, started):
+def test_process_of_run_is_read_from_dagster_event(instance, started):
     process = process_of(instance, started(os.getpid()))
     assert process is not None
     pid, noted_at = process
@@ -61,7 +61,7 @@ def test_the_process_of_a_run_is_read_from_dagsters_own_event(instance, started)
     assert process_of(instance, started(None)) is None
 
 
-def test_a_sweep_ends_only_what_counts_as_running_and_is_gone(instance, started):
+def test_sweep_ends_only_running_runs_without_process(instance, started):
     alive, gone = started(os.getpid()), started(999)
     unnoted, ended = started(None), started(999, DagsterRunStatus.SUCCESS)
     assert sweep(instance, {os.getpid(): 0.0}.get) == [gone.run_id]

@@ -1,4 +1,4 @@
-"""A ledger in quarantine, as Dagster shows it, and the follower that tries it again."""
+"""Ledgers in quarantine: the check that names them, and the follower's retry."""
 
 import dagster as dg
 import pytest
@@ -45,7 +45,7 @@ def all_decoded(result: dg.ExecuteInProcessResult, chain: StellarChain):
     return found
 
 
-def test_a_ledger_in_quarantine_is_a_warning_that_names_it(run, indexer_engine, stellar):
+def test_quarantined_ledger_is_a_warning_that_names_it(run, indexer_engine, stellar):
     assert all_decoded(run(CHECK_FACTS, raise_on_error=False), stellar).passed
     block = make_block(7, stellar.id)
     with indexer_engine.begin() as conn:
@@ -56,7 +56,7 @@ def test_a_ledger_in_quarantine_is_a_warning_that_names_it(run, indexer_engine, 
     assert found.metadata["found"].value == "- 7 (undecodable): 99 at 4"
 
 
-def test_a_follower_tries_again_before_it_follows(run, settings, stellar, monkeypatch):
+def test_follower_retries_quarantine_before_following(run, settings, stellar, monkeypatch):
     done = []
 
     def retry(engine, network, chain):

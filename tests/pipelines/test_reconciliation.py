@@ -1,4 +1,4 @@
-"""Dagster looks whether the money adds up, and says what does not."""
+"""The reconciliation run: flows, checks and their sentences."""
 
 import dagster as dg
 import pytest
@@ -22,7 +22,7 @@ def run(instance, indexer_engine):
     return lambda: job.execute_in_process(instance=instance)
 
 
-def test_a_run_shows_the_flows_and_passes_every_check(run, engine: Engine):
+def test_run_shows_flows_and_passes_every_check(run, engine: Engine):
     with engine.begin() as conn:
         bring_in(conn, *burn(DIRECT, 100, "a"))
         bring_in(conn, *mint(DIRECT, 200))
@@ -39,7 +39,7 @@ def test_a_run_shows_the_flows_and_passes_every_check(run, engine: Engine):
     assert f"| cctp | eip155:1 | stellar:pubnet | {each} (1) | {each} (1) | 0 |" in table
 
 
-def test_what_does_not_add_up_fails_its_check_with_a_sentence(run, engine: Engine):
+def test_missing_fact_fails_its_check_with_a_sentence(run, engine: Engine):
     with engine.begin() as conn:
         bring_in(conn, *burn(DIRECT, 100, "a"))
         conn.execute(delete(cctp_burns))

@@ -1,4 +1,4 @@
-"""The revise job: it fills and checks, and changes what is live only when it is told to."""
+"""The redecode job: it fills and checks, and swaps only if configured."""
 
 from dataclasses import replace
 
@@ -73,7 +73,7 @@ def observations(result):
 
 
 @pytest.mark.usefixtures("decoded_wrong")
-def test_it_fills_and_checks_and_changes_nothing(revise, engine):
+def test_default_run_fills_and_checks_without_swap(revise, engine):
     revision.start(engine, NETWORK, [ETHEREUM])
     result = revise(fill={"report_seconds": 0.000_001})
     assert result.success
@@ -89,7 +89,7 @@ def test_it_fills_and_checks_and_changes_nothing(revise, engine):
 
 
 @pytest.mark.usefixtures("decoded_wrong")
-def test_swap_true_swaps(revise, engine):
+def test_swap_true_swaps_tables(revise, engine):
     revision.start(engine, NETWORK, [ETHEREUM])
     assert revise(swap={"swap": True}).success
     assert wrong(engine) == 0
@@ -98,7 +98,7 @@ def test_swap_true_swaps(revise, engine):
     assert found_of(again)["found"] == "no differences"
 
 
-def test_without_a_revision_it_is_about_projections(revise, engine, indexer_engine):
+def test_without_redecode_it_refolds_projections(revise, engine, indexer_engine):
     chain = FakeChain(NETWORK)
     chain.grow(BLOCKS)
     ingest_once(indexer_engine, chain, NETWORK)
@@ -110,7 +110,7 @@ def test_without_a_revision_it_is_about_projections(revise, engine, indexer_engi
     assert differences(engine, NETWORK) == []
 
 
-def test_each_chain_says_where_it_begins_and_ends_and_how_long_it_takes(instance):
+def test_fill_report_has_range_and_time_left(instance):
     now = [0.0]
 
     @dg.op

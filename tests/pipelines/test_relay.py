@@ -1,4 +1,4 @@
-"""The relay's code location: it loads without keys, says what it lacks, and is looked after."""
+"""The relay's code location: it loads without keys, reports what is missing, and is supervised."""
 
 import os
 import re
@@ -59,7 +59,7 @@ def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str]:
     return result.passed, str(result.metadata["found"].value)
 
 
-def test_it_loads_and_is_kept_going_by_itself():
+def test_location_loads_with_running_sensor_and_schedule():
     repository = relay.definitions().get_repository_def()
     assert {job.name for job in repository.get_all_jobs()} >= {"relay", "check_relay"}
     [sensor], [schedule] = repository.sensor_defs, repository.schedule_defs
@@ -107,7 +107,7 @@ def test_turn_reports_are_summed():
     assert add_reports(both, TurnReport(refused=["b"])).refused == ["b"]
 
 
-def test_the_check_says_what_an_operator_has_to_look_at(
+def test_check_lists_problems_for_operator(
     instance: dg.DagsterInstance, relay_engine: Engine, engine: Engine
 ):
     assert check(instance, relay_engine) == (False, "no relay account has ever reported")
@@ -127,7 +127,7 @@ def test_the_check_says_what_an_operator_has_to_look_at(
     assert f"{EVM} {OPERATOR}: 3 wei on the account" in check(instance, relay_engine)[1]
 
 
-def test_the_sensor_keeps_one_run_going(instance: dg.DagsterInstance, relay_engine: Engine):
+def test_sensor_keeps_one_run_going(instance: dg.DagsterInstance, relay_engine: Engine):
     [sensor] = relay.definitions().sensors or ()
 
     def look() -> Any:

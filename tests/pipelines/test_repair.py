@@ -1,4 +1,4 @@
-"""A gap starts the job that closes it; one that cannot be closed is tried ever later."""
+"""The gap repair sensor: it starts a job per gap and backs off if the gap remains."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -70,12 +70,12 @@ def site(settings: Settings, indexer_engine: Engine, instance: dg.DagsterInstanc
     return Site(settings, indexer_engine, instance)
 
 
-def test_without_a_gap_nothing_starts(site: Site, indexer_engine: Engine, lake: LakeReader) -> None:
+def test_no_gap_starts_no_job(site: Site, indexer_engine: Engine, lake: LakeReader) -> None:
     drained(indexer_engine, lake)
     assert site.asked() == dg.SkipReason("no provider has a gap")
 
 
-def test_a_gap_starts_the_job_which_closes_it(
+def test_gap_starts_the_job_that_repairs_it(
     site: Site, indexer_engine: Engine, lake: LakeReader
 ) -> None:
     drained(indexer_engine, Forgetful(lake, LOST))
@@ -100,7 +100,7 @@ def test_remaining_gap_fails_and_backs_off(
         assert isinstance(next_repair(instance, FOUND, due), dg.RunRequest)
 
 
-def test_another_gap_does_not_wait_for_one_that_cannot_be_closed(
+def test_backoff_of_one_gap_delays_no_other(
     site: Site, indexer_engine: Engine, lake: LakeReader
 ) -> None:
     node = Forgetful(lake, LOST)

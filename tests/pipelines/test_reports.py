@@ -1,4 +1,4 @@
-"""How a stream of ranges becomes a report."""
+"""Progress of ranges summed into reports."""
 
 import dagster as dg
 
@@ -30,13 +30,13 @@ def reporting(every: float = 10.0, later: LaterReports = LaterReports.MATERIALIZ
     return clock, events, reporter
 
 
-def test_nothing_is_said_before_the_first_range():
+def test_no_report_before_the_first_range():
     _, events, reporter = reporting()
     reporter.flush()
     assert events == []
 
 
-def test_the_first_range_is_reported_at_once_and_the_next_when_it_is_time():
+def test_first_range_is_reported_at_once_then_at_intervals():
     clock, events, reporter = reporting()
     for clock.now in (0.0, 1.0, 9.9):
         reporter(IngestReport.of(make_progress(blocks=2, events=3)))
@@ -48,7 +48,7 @@ def test_the_first_range_is_reported_at_once_and_the_next_when_it_is_time():
     assert events[1].metadata["blocks_per_second"].value == 0.6
 
 
-def test_what_is_pending_at_the_end_is_not_lost():
+def test_flush_reports_pending_ranges_once():
     _, events, reporter = reporting()
     reporter(IngestReport.of(make_progress(97)))
     reporter(IngestReport.of(make_progress(98)))
@@ -57,7 +57,7 @@ def test_what_is_pending_at_the_end_is_not_lost():
     assert [event.metadata["height"].value for event in events] == [97, 98]
 
 
-def test_a_reorg_is_counted_and_takes_no_blocks_from_the_sum():
+def test_reorg_is_counted_without_reducing_blocks():
     rewound = make_progress(90, blocks=-8, events=-2)
     report = add_reports(
         IngestReport.of(make_progress(98, blocks=8, events=5)), IngestReport.of(rewound)
@@ -66,7 +66,7 @@ def test_a_reorg_is_counted_and_takes_no_blocks_from_the_sum():
     assert report.latest == rewound
 
 
-def test_later_reports_may_be_observations_or_nothing():
+def test_later_reports_may_be_observations_or_omitted():
     kinds = {}
     for later in LaterReports:
         _, events, reporter = reporting(every=0.0, later=later)

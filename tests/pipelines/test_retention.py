@@ -1,4 +1,4 @@
-"""Old runs are forgotten, with their events; what runs or is recent stays."""
+"""Deletion of old runs and their events."""
 
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,7 @@ def test_events_of_a_deleted_run_are_deleted(instance):
     assert instance.all_logs(run_id) == []
 
 
-def test_the_job_keeps_two_weeks_unless_told_otherwise(instance):
+def test_default_retention_is_two_weeks(instance):
     create_run_for_test(instance, status=DagsterRunStatus.SUCCESS)
     job = with_warehouse(WarehouseResource()).resolve_job_def("delete_old_runs")
     assert job.execute_in_process(instance=instance).success

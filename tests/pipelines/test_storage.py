@@ -1,4 +1,4 @@
-"""Dagster's records on the real Postgres, through the very dagster.yaml that operators use."""
+"""Dagster's storage in Postgres through the operators' dagster.yaml."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def blocks(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
     return dg.MaterializeResult(metadata={"height": 8})
 
 
-def test_an_event_that_is_logged_is_read_back(stored, tmp_path: Path):
+def test_logged_event_is_read_back(stored, tmp_path: Path):
     assert dg.materialize([blocks], instance=stored).success
     heights = [
         stored.get_latest_materialization_event(dg.AssetKey(name))
@@ -54,7 +54,7 @@ def backends(instance):
         return found | {events.scalar(text("SELECT pg_backend_pid()"))}
 
 
-def test_instances_of_one_process_share_their_connections(stored, tmp_path: Path):
+def test_instances_of_one_process_share_connections(stored, tmp_path: Path):
     before = backends(stored)
     with dg.DagsterInstance.from_config(str(tmp_path)) as another:
         another.get_runs()
@@ -62,7 +62,7 @@ def test_instances_of_one_process_share_their_connections(stored, tmp_path: Path
     assert backends(stored) == before
 
 
-def test_connections_that_the_server_ended_are_replaced(stored, server_engine):
+def test_terminated_connections_are_replaced(stored, server_engine):
     before = backends(stored)
     with server_engine.connect() as conn:
         conn.execute(

@@ -1,4 +1,4 @@
-"""When a follower is started, as a table of cases, and against Dagster's own records."""
+"""Follower supervision: decisions as a table of cases, and against Dagster's records."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def reason(step: dg.RunRequest | dg.SkipReason) -> str:
 
 
 @pytest.mark.parametrize("status", IN_FLIGHT)
-def test_a_run_in_flight_is_the_only_one(status):
+def test_running_run_is_not_doubled(status):
     step = next_step(make_standing(), [make_run(status, ended_at=None)], NOW)
     assert reason(step) == f"{status.value}: eip155:31337 at 98 of 100"
 
@@ -46,13 +46,13 @@ def test_a_run_in_flight_is_the_only_one(status):
     ],
     ids=["never ran", "time over", "cancelled", "failed late", "failed 6 s ago", "recovered"],
 )
-def test_without_a_run_one_is_asked_for_and_may_be_again(runs):
+def test_missing_run_is_requested_without_run_key(runs):
     step = next_step(make_standing(), runs, NOW)
     assert isinstance(step, dg.RunRequest)
     assert step.run_key is None
 
 
-def test_what_never_moved_is_started():
+def test_chain_never_ingested_is_started():
     never = make_standing(where="nothing ingested yet", moved_at=None)
     assert isinstance(next_step(never, [], NOW), dg.RunRequest)
     queued = [make_run(DagsterRunStatus.QUEUED)]
@@ -80,7 +80,7 @@ def test_run_with_progress_is_replaced_at_once(seconds, before):
     assert isinstance(step, dg.RunRequest)
 
 
-def test_an_old_run_without_progress_still_counts_as_failed():
+def test_long_run_without_progress_counts_as_failed():
     lasted = make_run(started_at=950.0, ended_at=NOW)
     assert "failed 1 times" in reason(next_step(make_standing(moved_at=949.0), [lasted], NOW))
 
@@ -94,7 +94,7 @@ def test_lost_processes_are_replaced_within_seconds(times):
     assert isinstance(next_step(make_standing(), runs, ended + 5), dg.RunRequest)
 
 
-def test_a_run_that_failed_before_it_started_achieved_nothing():
+def test_unstarted_failed_run_counts_as_failed():
     step = next_step(make_standing(), [make_run(started_at=None, ended_at=NOW)], NOW)
     assert "next start in 5 s" in reason(step)
 
@@ -118,7 +118,7 @@ def test_permanent_error_stops_restarts_until_a_newer_run():
         ({"height": None}, "eip155:31337 has nothing ingested yet"),
     ],
 )
-def test_where_a_chain_is_in_words(changes, words):
+def test_chain_position_text(changes, words):
     assert where(make_status(**changes)) == words
 
 
@@ -148,18 +148,18 @@ def record(instance, status, job=JOB, **tags):
     return create_run_for_test(instance, job_name=job, status=status, tags=tags)
 
 
-def test_the_sensor_starts_a_follower_where_none_is(look):
+def test_sensor_starts_a_missing_follower(look):
     assert isinstance(look(), dg.RunRequest)
 
 
-def test_the_sensor_sees_the_run_in_flight_behind_many_that_ended(look, instance):
+def test_sensor_finds_running_run_behind_ended_ones(look, instance):
     record(instance, DagsterRunStatus.STARTED)
     for _ in range(12):
         record(instance, DagsterRunStatus.SUCCESS)
     assert reason(look()).startswith("STARTED: ")
 
 
-def test_another_chains_run_does_not_count(look, instance):
+def test_run_of_another_chain_is_ignored(look, instance):
     record(instance, DagsterRunStatus.STARTED, job="follow_stellar_devnet")
     assert isinstance(look(), dg.RunRequest)
 
@@ -204,7 +204,7 @@ def test_stopped_tag_is_not_inherited(instance):
     assert [run.permanent_error for run in runs_of(instance, JOB)] == [None, "WrongChain"]
 
 
-def test_the_job_keeps_its_own_pool_and_ends_soon_after_its_time(network):
+def test_job_has_own_pool_and_max_runtime(network):
     resources = dg.Definitions(resources={"warehouse": WarehouseResource(), "nodes": ChainNodes()})
     definitions = dg.Definitions.merge(chain_facts(network, network.chain(EVM)), resources)
     job = definitions.resolve_job_def("follow_eip155_31337")

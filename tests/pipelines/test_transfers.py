@@ -1,4 +1,4 @@
-"""The run that keeps transfers: what it reports, how it ends, who keeps it going."""
+"""The transfer keeper's run: reports, ends, and its sensor."""
 
 import os
 import signal
@@ -101,7 +101,7 @@ def test_keeper_reports_are_summed():
     assert add_reports(KeeperProgress(2, 1), KeeperProgress(3, 0)) == KeeperProgress(5, 1)
 
 
-def test_the_sensor_keeps_one_run_going(instance: dg.DagsterInstance, indexer_engine: Engine):
+def test_sensor_keeps_one_run_going(instance: dg.DagsterInstance, indexer_engine: Engine):
     (sensor,) = transfers(NETWORK, ()).sensors or ()
 
     def look() -> Any:

@@ -1,4 +1,4 @@
-"""Webhooks' job in the relay's code location: there with its key, looked after, stopped."""
+"""The webhook job in the relay's code location: key, check and stop."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`GET …/actions`: what is shown, what is kept of it, and why there is nothing."""
+"""`GET …/actions`: actions shown, stored issues, and reasons for no action."""
 
 from dataclasses import replace
 from typing import Any

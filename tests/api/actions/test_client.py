@@ -1,4 +1,4 @@
-"""The client between an owner and a server that may have been taken over."""
+"""The client verifies actions of a server that may be compromised."""
 
 import re
 import time

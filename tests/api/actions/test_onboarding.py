@@ -1,4 +1,4 @@
-"""A paid deposit of an owner without a trustline: shown unsigned, handed in, kept for the relay."""
+"""Onboarding of an owner without a trustline: shown unsigned, submitted, stored for the relay."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`POST …/submissions` of what an owner signed on Stellar: as it was issued, or refused."""
+"""`POST …/submissions` of signed Stellar transactions: stored as issued, or refused."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

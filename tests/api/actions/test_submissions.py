@@ -1,4 +1,4 @@
-"""`POST …/submissions`: verified and kept, or refused with nothing changed."""
+"""`POST …/submissions` of EVM transactions: verified and stored, or refused without a change."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Whatever stands in an Authorization header: an owner, or one refusal, and nothing else."""
+"""Any Authorization header gives an owner or the same refusal."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The identity provider's tokens as bearers: what is let in, and every forgery that is not."""
+"""Identity provider tokens as bearers: valid ones, and forgeries."""
 
 import hashlib
 import hmac

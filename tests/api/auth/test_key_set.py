@@ -1,4 +1,4 @@
-"""The provider's key set: how long it is kept, and how seldom it is asked for."""
+"""The provider's key set: cache lifetime and request rate."""
 
 import json
 import threading

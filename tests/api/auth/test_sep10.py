@@ -1,4 +1,4 @@
-"""Signing in with an account: each way in, and each way that must stay shut."""
+"""SEP-10 sign-in: valid challenges and signatures, and every refused one."""
 
 import base64
 import string

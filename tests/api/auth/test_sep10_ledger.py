@@ -1,4 +1,4 @@
-"""Signing in against a ledger that changes: the development network's own RPC."""
+"""SEP-10 sign-in against the RPC of the development network."""
 
 from collections.abc import Iterator
 

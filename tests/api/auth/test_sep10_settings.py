@@ -1,4 +1,4 @@
-"""What an operator sets for signing in with an account, and what is refused by name."""
+"""SEP-10 settings: defaults, and errors that name the variable."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The libraries that wallets are made with sign in against a live server."""
+"""Wallet SDKs sign in against a live server."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`/v1/session`, and with it what every path behind `owner_only` asks of a request."""
+"""`/v1/session`, and authentication of all owner endpoints."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""stellar.toml, as wallets read it."""
+"""stellar.toml as wallets read it."""
 
 import threading
 from collections.abc import Iterator

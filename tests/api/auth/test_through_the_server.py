@@ -1,4 +1,4 @@
-"""Tokens through `isthmus api` with two workers: what a server makes of headers, and its log."""
+"""Tokens through `isthmus api` with two workers: headers, revocation and the log."""
 
 import os
 import re

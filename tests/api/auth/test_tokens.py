@@ -1,4 +1,4 @@
-"""Our own tokens: what they say, how long they are good, and every forgery that is refused."""
+"""Tokens issued by the API: claims, lifetime, key rotation, and forgeries."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Which account a user of the identity provider acts for, and what holds while it is silent."""
+"""Account of an identity provider's user, and its cache during an outage."""
 
 import threading
 from datetime import timedelta

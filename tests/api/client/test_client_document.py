@@ -1,4 +1,4 @@
-"""The examples of docs/client.md, word for word, against a real server."""
+"""The examples of docs/client.md run unchanged against a real server."""
 
 import re
 from pathlib import Path
@@ -29,12 +29,12 @@ HOOKS = [example for example in EXAMPLES if "webhooks" in example]
 SIGNS = [example for example in EXAMPLES if "submit_evm" in example]
 
 
-def test_the_page_has_its_examples():
+def test_page_has_seven_examples():
     special = (len(SIGNS_IN), len(MOVES), len(SIGNS), len(HOOKS))
     assert (len(EXAMPLES), *special) == (7, 1, 1, 1, 1)
 
 
-def test_the_examples_run(
+def test_plain_examples_run(
     database, indexer_engine: Engine, api_engine: Engine, tmp_path: Path, capsys
 ):
     make_stand(indexer_engine, api_engine)
@@ -45,7 +45,7 @@ def test_the_examples_run(
     assert capsys.readouterr().out
 
 
-def test_the_example_that_signs_in_runs(reader: Engine, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_sign_in_example_runs(reader: Engine, monkeypatch: pytest.MonkeyPatch, capsys):
     transport = httpx.WSGITransport(make_sign_in_app(reader, FixedAccounts(make_rules())))
     real = Isthmus.__init__
     # Its server is in this process: SEP-10 is for https, which a test has no certificate for.
@@ -61,7 +61,7 @@ def test_the_example_that_signs_in_runs(reader: Engine, monkeypatch: pytest.Monk
     assert capsys.readouterr().out.strip() == WALLET.public_key
 
 
-def test_the_example_that_moves_money_runs(
+def test_transfer_example_runs(
     rows: Connection, reader: Engine, monkeypatch: pytest.MonkeyPatch, capsys
 ):
     insert_cursor(rows, STELLAR)
@@ -84,7 +84,7 @@ def test_the_example_that_moves_money_runs(
         rows.execute(delete(table))
 
 
-def test_the_example_of_webhooks_runs(
+def test_webhook_example_runs(
     kept: Connection, reader: Engine, monkeypatch: pytest.MonkeyPatch, capsys
 ):
     transport = httpx.WSGITransport(make_webhook_app(reader))

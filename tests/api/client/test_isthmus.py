@@ -1,4 +1,4 @@
-"""The client against the app, without a network between them."""
+"""The Python client against the app, through WSGI."""
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -104,13 +104,13 @@ def market(book: Connection) -> Connection:
     return book
 
 
-def test_there_is_a_call_for_every_operation(reader: Engine):
+def test_every_operation_has_a_call(reader: Engine):
     described = {operation.name for operation in operations(make_app(reader)).values()}
     assert described - NO_CALL == CALLS.keys() | BY_LOGIN | WITH_A_TOKEN | STREAM
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_call_reads_what_the_app_answers(market: Connection, isthmus: Isthmus, name: str):
+def test_every_call_parses_its_response(market: Connection, isthmus: Isthmus, name: str):
     assert CALLS[name](isthmus) is not None
 
 
@@ -124,7 +124,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_no_digit_and_no_member_is_lost(
+def test_calls_return_the_whole_response(
     market: Connection, isthmus: Isthmus, client: FlaskClient, name: str
 ):
     given = CALLS[name](isthmus)
@@ -139,7 +139,7 @@ def test_amounts_are_decimals(market: Connection, isthmus: Isthmus):
     assert isthmus.offers(direction="offramp") == ()
 
 
-def test_a_model_has_every_member_that_the_document_names(isthmus: Isthmus):
+def test_models_have_every_member_of_their_schema(isthmus: Isthmus):
     schemas = isthmus.openapi()["components"]["schemas"]
     compared = 0
     for name, schema in schemas.items():
@@ -151,7 +151,7 @@ def test_a_model_has_every_member_that_the_document_names(isthmus: Isthmus):
     assert compared >= 12
 
 
-def test_a_refusal_is_an_error_of_its_kind_with_the_code(book: Connection, isthmus: Isthmus):
+def test_error_response_raises_its_class_with_code(book: Connection, isthmus: Isthmus):
     with pytest.raises(NotFound) as missing:
         isthmus.order("0" * 64)
     assert missing.value.code == "INTENT_NOT_FOUND"
@@ -160,13 +160,13 @@ def test_a_refusal_is_an_error_of_its_kind_with_the_code(book: Connection, isthm
     assert (invalid.value.status, invalid.value.code) == (400, "BAD_ADDRESS")
 
 
-def test_a_name_is_one_segment_of_a_path(book: Connection, isthmus: Isthmus):
+def test_path_argument_is_escaped(book: Connection, isthmus: Isthmus):
     with pytest.raises(NotFound) as missing:
         isthmus.provider("../intents")
     assert missing.value.code == "NOT_FOUND"
 
 
-def test_a_process_that_is_not_ready_says_why(rows: Connection, isthmus: Isthmus):
+def test_readiness_returns_reasons(rows: Connection, isthmus: Isthmus):
     said = isthmus.readiness()
     assert not said.is_ready
     assert said.code == "NOT_READY"
@@ -197,7 +197,7 @@ FOUND = httpx.Response(200, json=[])
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_what_may_pass_is_asked_again_after_the_pause_that_is_named(status: int):
+def test_retryable_error_is_retried_after_retry_after(status: int):
     slept: list[float] = []
     replies = Replies(refused(status), refused(status, "9"), FOUND)
     with Isthmus("https://x.test", transport=replies, sleep=slept.append) as isthmus:
@@ -218,7 +218,7 @@ def test_what_may_pass_is_asked_again_after_the_pause_that_is_named(status: int)
         ([httpx.Response(302, headers={"Location": "https://evil.test"})], BadAnswer),
     ],
 )
-def test_what_no_pause_mends_is_raised(replies: list[Any], error: type[Exception]):
+def test_permanent_error_is_raised(replies: list[Any], error: type[Exception]):
     transport = Replies(*replies)
     with (
         Isthmus("https://x.test", transport=transport, sleep=lambda _: None) as isthmus,
@@ -240,14 +240,14 @@ def home(reader: Engine) -> Flask:
     return make_sign_in_app(reader, FixedAccounts(make_rules()))
 
 
-def test_who_holds_the_key_is_signed_in_when_it_is_needed(home: Flask):
+def test_login_signs_in_on_demand(home: Flask):
     isthmus = client_of(home, login=login(home_domain="isthmus.test"))
     assert isthmus.session().account == WALLET.public_key
     isthmus.sign_out()
     assert isthmus.session().account == WALLET.public_key
 
 
-def test_a_token_that_is_no_longer_good_is_replaced_once(home: Flask):
+def test_revoked_token_is_replaced_once(home: Flask):
     isthmus = client_of(home, login=login(home_domain="isthmus.test"))
     first = isthmus.sign_in()
     other = client_of(home, token=lambda: first)
@@ -275,7 +275,7 @@ def test_a_token_that_is_no_longer_good_is_replaced_once(home: Flask):
         ),
     ],
 )
-def test_nothing_is_signed_for_another_server_or_network(
+def test_challenge_of_other_server_or_network_is_not_signed(
     home: Flask, wrong: dict[str, Any], said: str
 ):
     signed: list[str] = []
@@ -298,7 +298,7 @@ def _never(signed: list[str]) -> Callable[[str, str], str]:
     "challenge",
     ["", "AAAA", "not base64", forge(keys=(), times=(-7200, -3600)), forge(keys=(), signer=WALLET)],
 )
-def test_what_is_no_challenge_is_not_signed(challenge: str):
+def test_malformed_challenge_is_not_signed(challenge: str):
     signed: list[str] = []
     reply = httpx.Response(200, json={"transaction": challenge, "network_passphrase": PASSPHRASE})
     known = SignIn(
@@ -317,7 +317,7 @@ def test_what_is_no_challenge_is_not_signed(challenge: str):
     assert signed == []
 
 
-def test_a_challenge_for_another_account_is_not_signed():
+def test_challenge_for_another_account_is_not_signed():
     sep10 = make_sep10()
     other = Keypair.random().public_key
     reply = httpx.Response(
@@ -335,11 +335,11 @@ def test_a_challenge_for_another_account_is_not_signed():
     assert signed == []
 
 
-def test_no_secret_shows_in_a_login():
+def test_login_repr_contains_no_secret():
     assert WALLET.secret not in repr(login())
 
 
-def test_a_quote_is_read_in_whole_base_units(rows: Connection, reader: Engine):
+def test_quote_is_parsed_in_base_units(rows: Connection, reader: Engine):
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain)
     app = make_quote_app(reader, FixedFees())
@@ -374,7 +374,7 @@ def signed_in(app: Flask, **options: Any) -> Isthmus:
     return client_of(app, token=lambda: token, **options)
 
 
-def test_a_transfer_is_started_once_shown_listed_and_called_off(asked: Connection, reader: Engine):
+def test_transfer_is_started_shown_listed_and_cancelled(asked: Connection, reader: Engine):
     with signed_in(make_transfer_app(reader)) as isthmus:
         made = isthmus.start_transfer(quote := insert_quote(asked), key=KEY)
         assert isthmus.start_transfer(quote, key=KEY) == made
@@ -399,7 +399,7 @@ def test_a_transfer_is_started_once_shown_listed_and_called_off(asked: Connectio
     assert reused.value.code == "IDEMPOTENCY_KEY_REUSED"
 
 
-def test_what_has_a_key_is_asked_again_when_it_may_help():
+def test_idempotent_request_is_retried():
     slept: list[float] = []
     replies = Replies(refused(503), refused(429), httpx.Response(200, json={"transfers": 1}))
     with (
@@ -414,7 +414,7 @@ def test_what_has_a_key_is_asked_again_when_it_may_help():
     assert len(replies.asked) == 3
 
 
-def test_what_has_no_key_and_changes_something_is_not():
+def test_request_without_key_is_not_retried():
     isthmus = Isthmus("https://x.test", token=lambda: "t", transport=Replies(refused(503)))
     with isthmus, pytest.raises(Unavailable):
         isthmus.cancel_transfer("0" * 32)

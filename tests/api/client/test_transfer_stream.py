@@ -1,4 +1,4 @@
-"""The client follows transfers whatever becomes of connections and tokens."""
+"""The client follows transfers across lost connections and expired tokens."""
 
 import json
 import threading
@@ -60,7 +60,7 @@ def make_client(url: str, slept: list[float]) -> Isthmus:
     return Isthmus(url, token=lambda: next(tokens), sleep=slept.append)
 
 
-def test_a_connection_that_ends_goes_on_after_the_greatest_number():
+def test_lost_connection_resumes_after_highest_number():
     book = {"channel": "orderbook", "op": "add", "entry": {}, "seq": 1, "prevSeq": 0, "ledger": 1}
     scripts = (
         say(book, told(3, "SUBMITTED"), told(2, "CONFIRMING"), MARKER | {"number": 5}),
@@ -81,7 +81,7 @@ def test_a_connection_that_ends_goes_on_after_the_greatest_number():
     assert len(slept) == 2
 
 
-def test_a_token_at_its_end_is_followed_by_another_and_two_that_are_refused_by_none():
+def test_ended_token_is_renewed_and_second_refusal_raises():
     scripts = (
         say(told(1, "SUBMITTED"), end=(1008, "token expired")),
         say(told(2, "COMPLETED"), end=(1008, "token revoked")),
@@ -97,7 +97,7 @@ def test_a_token_at_its_end_is_followed_by_another_and_two_that_are_refused_by_n
     assert len(slept) == 2
 
 
-def test_what_ends_for_another_reason_is_asked_with_a_pause():
+def test_other_close_code_reconnects_after_a_pause():
     scripts = (say(end=(1008, "too many messages")), say(told(1, "SUBMITTED")))
     slept: list[float] = []
     with playing(*scripts) as (url, _), make_client(url, slept) as isthmus:
@@ -107,7 +107,7 @@ def test_what_ends_for_another_reason_is_asked_with_a_pause():
     assert len(slept) == 1
 
 
-def test_who_wants_no_more_is_let_go_while_nothing_is_said_and_while_nobody_answers():
+def test_should_stop_ends_the_stream_and_reconnecting():
     over = threading.Event()
 
     def wait(socket: ServerConnection, _: dict[str, Any]) -> None:

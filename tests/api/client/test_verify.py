@@ -1,4 +1,4 @@
-"""A client signs nothing but what it asked for, whatever a server shows it."""
+"""The client verifies the EVM calls that a server shows before it signs them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -54,12 +54,12 @@ def refused(calls: EvmCalls, deposit: Deposit) -> str:
     ("route", "allowance"),
     [("usdc-deposit", 0), ("usdc-deposit", None), ("usdt0-deposit", 7), ("usdt0-deposit", None)],
 )
-def test_what_this_service_issues_is_what_was_asked_for(route, allowance):
+def test_issued_calls_are_verified(route, allowance):
     check_calls(shown(*issued(route, allowance)), meant(route), KNOWN)
 
 
 @pytest.mark.parametrize(("known", "name"), [(KNOWN, "mainnet"), (KNOWN_FOR_TESTS, "testnet")])
-def test_the_contracts_that_clients_know_are_those_of_the_network_file(known, name):
+def test_known_contracts_equal_the_network_file(known, name):
     network = load_network(name)
     assert known.evm.keys() == {chain.id for chain in network.evm}
     for chain in network.evm:
@@ -109,21 +109,21 @@ HOSTILE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_server_that_shows_another_order_is_refused(case):
+def test_altered_order_is_refused(case):
     order = HOSTILE[case]
     route = "usdc-deposit" if isinstance(order, BurnOrder) else "usdt0-deposit"
     assert refused(shown(encode_order(order)), meant(route))
 
 
 @pytest.mark.parametrize("route", MECHANISMS)
-def test_the_chain_is_the_one_that_was_asked_for(route):
+def test_call_for_another_chain_is_refused(route):
     calls = issued(route)
     assert "eip155:10" in refused(shown(*calls, chain=10), meant(route))
     assert "no bridge" in refused(shown(*calls, chain=424242), meant(route, chain="eip155:424242"))
 
 
 @pytest.mark.parametrize("route", MECHANISMS)
-def test_no_call_is_slipped_in_and_none_is_left_out(route):
+def test_extra_or_missing_call_is_refused(route):
     approval, last = issued(route)
     transfer = replace(approval, data=bytes.fromhex("a9059cbb") + approval.data[4:])
     for calls in (
@@ -142,19 +142,19 @@ def test_no_call_is_slipped_in_and_none_is_left_out(route):
         assert refused(shown(*calls), meant(route))
 
 
-def test_usdc_is_not_approved_in_two_steps():
+def test_usdc_approval_in_two_steps_is_refused():
     approval, last = issued("usdc-deposit")
     to_zero = replace(approval, data=approval.data[:-32] + bytes(32))
     assert refused(shown(to_zero, approval, last), meant())
 
 
-def test_a_burn_carries_no_native_coin():
+def test_burn_with_native_value_is_refused():
     [burn] = issued("usdc-deposit", None)
     assert "1 wei" in refused(shown(replace(burn, value=1)), meant())
 
 
 @given(st.sampled_from(sorted(MECHANISMS)), st.data())
-def test_any_byte_that_is_changed_is_noticed(route, data):
+def test_changed_byte_is_refused(route, data):
     [call] = issued(route, None)
     at = data.draw(st.integers(0, len(call.data) - 1))
     altered = bytearray(call.data)
@@ -173,7 +173,7 @@ def _is_within_the_promise(route: str, at: int, data: bytes) -> bool:
 
 
 @given(st.binary(max_size=400))
-def test_no_bytes_at_all_are_taken_for_a_call(data):
+def test_random_bytes_are_refused(data):
     [call] = issued("usdc-deposit", None)
     assert refused(shown(replace(call, data=data)), meant())
 
@@ -189,11 +189,11 @@ def test_no_bytes_at_all_are_taken_for_a_call(data):
         {"least": 199_900_001},
     ],
 )
-def test_what_was_meant_counts_and_not_what_is_shown(changes):
+def test_calls_for_other_terms_are_refused(changes):
     assert refused(shown(*issued("usdc-deposit")), meant(**changes))
 
 
-def test_a_payers_account_may_be_written_with_its_checksum():
+def test_payer_with_checksum_is_accepted():
     mixed = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
     check_calls(shown(*issued("usdt0-deposit", None)), meant("usdt0-deposit", payer=mixed), KNOWN)
 
@@ -202,7 +202,7 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "verify.md").read_text()
 
 
 @pytest.mark.parametrize("route", MECHANISMS)
-def test_the_page_shows_real_calls(route):
+def test_document_shows_issued_calls(route):
     [last] = issued(route, None)
     written = ["0x" + last.data[:4].hex()]
     written += [last.data[at : at + 32].hex() for at in range(4, len(last.data), 32)]

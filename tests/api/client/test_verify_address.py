@@ -1,4 +1,4 @@
-"""A client pays no address but the one that it computes itself."""
+"""The client computes a deposit address itself before it pays there."""
 
 import json
 from dataclasses import replace
@@ -71,7 +71,7 @@ def refused(
 
 
 @pytest.mark.parametrize("vector", VECTORS)
-def test_the_addresses_that_the_document_gives_are_computed(vector):
+def test_vectors_of_the_document_are_computed(vector):
     known = devnet_bridges() if vector["chain"] == DEVNET else KNOWN
     deposit = Deposit(
         transfer=UUID(vector["transfer_id"]).hex,
@@ -87,7 +87,7 @@ def test_the_addresses_that_the_document_gives_are_computed(vector):
 
 
 @pytest.mark.parametrize("bridge", ROUTES)
-def test_what_this_service_issues_is_what_was_asked_for(bridge):
+def test_issued_address_is_verified(bridge):
     check_address(issued(bridge), meant(bridge), KNOWN, CUSTODY, EXPIRES - 1800)
 
 
@@ -98,7 +98,7 @@ def test_what_this_service_issues_is_what_was_asked_for(bridge):
     st.uuids(),
     st.binary(min_size=20, max_size=20),
 )
-def test_any_terms_give_the_address_that_the_service_computes(bridge, amount, data, transfer, raw):
+def test_address_equals_service_for_any_terms(bridge, amount, data, transfer, raw):
     least = data.draw(st.integers(1, amount))
     payer = f"0x{raw.hex()}" if any(raw) else OTHER
     terms = make_deposit(
@@ -129,7 +129,7 @@ def test_any_terms_give_the_address_that_the_service_computes(bridge, amount, da
         ({"amount": "20000001"}, "amount"),
     ],
 )
-def test_a_server_that_shows_something_else_is_refused(changes, named):
+def test_altered_deposit_is_refused(changes, named):
     assert refused(issued(**changes), meant()).startswith(named)
 
 
@@ -148,24 +148,24 @@ def test_a_server_that_shows_something_else_is_refused(changes, named):
         {"route": "usdt0-deposit"},
     ],
 )
-def test_what_was_meant_counts_and_not_what_is_shown(changes):
+def test_deposit_for_other_terms_is_refused(changes):
     assert refused(issued(), meant(**changes))
 
 
-def test_who_moves_it_on_is_part_of_the_address():
+def test_operator_and_expiry_change_the_address():
     assert refused(issued(), meant(), Custody(OTHER, EXPIRES)).startswith("address")
     assert refused(issued(), meant(), Custody(OPERATOR, EXPIRES + 1)).startswith("address")
 
 
-def test_no_deposit_is_held_back_for_long():
+def test_expiry_beyond_two_days_is_refused():
     assert "two days" in refused(issued(), meant(), now=EXPIRES - 86_401)
 
 
-def test_nobody_is_asked_to_pay_what_could_only_come_back():
+def test_expired_deposit_is_refused():
     assert "expired" in refused(issued(), meant(), now=EXPIRES)
     assert "expired" in refused(issued(), meant(), Custody(OPERATOR, -1))
 
 
-def test_where_no_factory_is_known_no_address_is_trusted():
+def test_chain_without_factory_is_refused():
     assert "eip155:1" in refused(issued(), meant(), known=MAINNET)
     assert "eip155:424242" in refused(issued(), meant(chain="eip155:424242"))

@@ -1,4 +1,4 @@
-"""A client signs no Stellar transaction but the one it asked for, whatever a server shows it."""
+"""The client verifies the Stellar transaction that a server shows before it signs it."""
 
 from dataclasses import replace
 from typing import Any
@@ -131,12 +131,12 @@ def refused(text: str, wanted: Outgoing, **others: Any) -> str:
         (PAY, "usdc-send"),
     ],
 )
-def test_what_this_service_issues_is_what_was_asked_for(step, route):
+def test_issued_transaction_is_verified(step, route):
     check(shown(step), meant(route))
 
 
 @pytest.mark.parametrize(("known", "name"), [(KNOWN, "mainnet"), (KNOWN_FOR_TESTS, "testnet")])
-def test_what_clients_know_of_stellar_is_what_the_network_file_says(known, name):
+def test_known_contracts_equal_the_network_file(known, name):
     network = load_network(name)
     stellar, at = network.stellar, known.stellar
     assert (at.network, at.messenger) == (stellar.passphrase, stellar.cctp_token_messenger)
@@ -186,7 +186,7 @@ HOSTILE: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_transaction_that_does_something_else_is_refused(name):
+def test_altered_step_is_refused(name):
     route, step = HOSTILE[name]
     refused(shown(step), meant(route))
 
@@ -201,14 +201,14 @@ def changed(step: Any, change: Any) -> str:
 @pytest.mark.parametrize(
     "until", [scval.to_int128(2**40), scval.to_int128(-1), scval.to_void(), scval.to_string("now")]
 )
-def test_an_argument_that_no_approval_has_is_refused_and_nothing_else_happens(until):
+def test_bad_approval_expiry_is_refused(until):
     def change(tx: Any) -> None:
         tx.operations[0].host_function.invoke_contract.args[3] = until
 
     assert "argument 3" in refused(changed(APPROVE, change), meant())
 
 
-def test_what_surrounds_the_operation_is_held_as_well():
+def test_changed_source_fee_or_operations_are_refused():
     def source(tx: Any) -> None:
         tx.source = type(tx.source)(STRANGER)
 
@@ -245,17 +245,17 @@ def test_what_surrounds_the_operation_is_held_as_well():
 @pytest.mark.parametrize(
     "operation", [SetOptions(master_weight=0), ManageData("config", "1")], ids=["keys", "data"]
 )
-def test_no_other_operation_is_signed(operation):
+def test_other_operation_is_refused(operation):
     envelope = draft(PASSPHRASE, ME, 7, UnixSeconds(NOW + 60), [operation]).envelope
     assert type(operation).__name__ in refused(envelope, meant("usdc-send"))
 
 
-def test_a_memo_is_not_added_to_a_payment():
+def test_payment_with_memo_is_refused():
     text = changed(PAY, lambda tx: setattr(tx, "memo", TextMemo("to the exchange")))
     assert "memo" in refused(text, meant("usdc-send"))
 
 
-def test_consent_covers_the_call_and_what_it_takes_and_nothing_more():
+def test_authorisation_covers_call_and_transfers_only():
     me, oft = scval.to_address(ME), scval.to_address(str(SEND.oft))
     token = str(MAINNET.stellar.usdt0_contract)
     burn, fee = taken_by(SEND)
@@ -270,7 +270,7 @@ def test_consent_covers_the_call_and_what_it_takes_and_nothing_more():
     assert "authorise" in refused(shown(BURN, below=[burn]), meant("usdc-withdraw"))
 
 
-def test_consent_to_another_call_is_none_of_ours():
+def test_authorisation_of_another_call_is_refused():
     envelope: Any = TransactionBuilder.from_xdr(shown(BURN), PASSPHRASE)
     other = operation_of(replace(BURN, amount=BaseUnits(10)), ME)
     assert isinstance(other, InvokeHostFunction)
@@ -294,11 +294,11 @@ def bumped() -> str:
 
 
 @pytest.mark.parametrize("text", ["", "noise", shown(PAY)[:-9], bumped()])
-def test_what_cannot_be_read_is_not_signed(text):
+def test_unreadable_transaction_is_refused(text):
     refused(text, meant("usdc-send"))
 
 
-def test_a_transaction_for_another_network_is_not_signed():
+def test_transaction_for_another_network_is_refused():
     assert "network" in refused(shown(PAY), meant("usdc-send"), network="Another ; 2026")
 
 
@@ -306,5 +306,5 @@ def test_a_transaction_for_another_network_is_not_signed():
     "changes",
     [{"recipient": "0x12"}, {"recipient": FRIEND}, {"transfer": "00"}, {"chain": "eip155:80094"}],
 )
-def test_a_withdrawal_that_makes_no_sense_is_not_signed(changes):
+def test_invalid_withdrawal_terms_are_refused(changes):
     refused(shown(BURN), meant(**changes))

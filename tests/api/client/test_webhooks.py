@@ -1,4 +1,4 @@
-"""The client's webhooks: what it asks, what it reads, and what it believes of what arrives."""
+"""The client's webhook calls and its verification of signed events."""
 
 import json
 from typing import Any
@@ -39,7 +39,7 @@ def posted(kept: Connection) -> tuple[dict[str, str], bytes]:
     return dict(signed_headers(KEY, event_id(event), UnixSeconds(NOW), body)), body
 
 
-def test_each_call_reads_what_the_app_answers(kept: Connection, reader: Engine) -> None:
+def test_every_call_parses_its_response(kept: Connection, reader: Engine) -> None:
     transport = httpx.WSGITransport(make_webhook_app(reader))
     token = asking()["Authorization"].removeprefix("Bearer ")
     with Isthmus("https://api.isthmus.test", transport=transport, token=lambda: token) as isthmus:
@@ -60,7 +60,7 @@ def test_each_call_reads_what_the_app_answers(kept: Connection, reader: Engine) 
             isthmus.webhooks.get(webhook.id)
 
 
-def test_a_model_has_every_member_that_the_document_names(reader: Engine) -> None:
+def test_models_have_the_members_of_their_schemas(reader: Engine) -> None:
     schemas = openapi(make_webhook_app(reader))["components"]["schemas"]
     pairs = {"WebhookEventList": "WebhookEventPage"}
     for name in ("Webhook", "WebhookList", "Delivery", "WebhookEvent", "WebhookEventList"):
@@ -68,7 +68,7 @@ def test_a_model_has_every_member_that_the_document_names(reader: Engine) -> Non
         assert model.model_fields.keys() == schemas[name]["properties"].keys()
 
 
-def test_what_is_posted_is_what_the_document_says(
+def test_posted_event_matches_the_document(
     posted: tuple[dict[str, str], bytes], reader: Engine
 ) -> None:
     headers, body = posted
@@ -79,7 +79,7 @@ def test_what_is_posted_is_what_the_document_says(
     assert {each["name"] for each in operation["parameters"]} <= headers.keys()
 
 
-def test_what_the_service_signed_is_read(posted: tuple[dict[str, str], bytes]) -> None:
+def test_signed_event_is_verified(posted: tuple[dict[str, str], bytes]) -> None:
     headers, body = posted
     for said in (headers, {name.upper(): value for name, value in headers.items()}):
         told = verify_webhook(encode_public_key(KEY), said, body, now=NOW + 299)
@@ -91,7 +91,7 @@ def test_what_the_service_signed_is_read(posted: tuple[dict[str, str], bytes]) -
         assert told.data.transfer_id == json.loads(body)["data"]["transfer_id"]
 
 
-def test_one_good_signature_of_several_is_enough(posted: tuple[dict[str, str], bytes]) -> None:
+def test_one_valid_signature_of_several_is_enough(posted: tuple[dict[str, str], bytes]) -> None:
     headers, body = posted
     mixed = f"v1,AAAA v1a,{'A' * 86}== {headers['webhook-signature']}"
     told = verify_webhook(PUBLIC_KEY, headers | {"webhook-signature": mixed}, body, now=NOW)
@@ -114,7 +114,7 @@ def test_one_good_signature_of_several_is_enough(posted: tuple[dict[str, str], b
         ({"webhook-signature": None}, NOW),
     ],
 )
-def test_what_differs_in_any_part_is_not_believed(
+def test_changed_header_or_time_is_refused(
     posted: tuple[dict[str, str], bytes], changes: dict[str, Any], now: int
 ) -> None:
     headers, body = posted
@@ -123,7 +123,7 @@ def test_what_differs_in_any_part_is_not_believed(
         verify_webhook(PUBLIC_KEY, said, body, now=now)
 
 
-def test_another_body_or_key_is_not_believed(posted: tuple[dict[str, str], bytes]) -> None:
+def test_changed_body_or_key_is_refused(posted: tuple[dict[str, str], bytes]) -> None:
     headers, body = posted
     other = LocalStellarKey.from_text(Keypair.random().secret, "other")
     with pytest.raises(WebhookNotTrusted):
@@ -137,9 +137,7 @@ def test_another_body_or_key_is_not_believed(posted: tuple[dict[str, str], bytes
 
 
 @pytest.mark.parametrize("key", ["", "whpk_", "whpk_AAAA", PUBLIC_KEY[5:], "whpk_" + "é" * 44])
-def test_what_is_no_key_is_the_callers_mistake(
-    posted: tuple[dict[str, str], bytes], key: str
-) -> None:
+def test_malformed_key_raises_value_error(posted: tuple[dict[str, str], bytes], key: str) -> None:
     headers, body = posted
     with pytest.raises(ValueError):
         verify_webhook(key, headers, body, now=NOW)

@@ -1,4 +1,4 @@
-"""The receiver of docs/webhooks.md, word for word, posted to as the service posts."""
+"""The receiver of docs/webhooks.md runs unchanged and gets signed posts."""
 
 import re
 import ssl
@@ -63,7 +63,7 @@ def due(url: str, number: int, stage: str) -> DueEvent:
     return DueEvent("webhook", StellarAddress(ACCOUNT), url, number - 1, event, WebhookState())
 
 
-def test_it_takes_what_the_service_posts_once_and_refuses_everybody_else(
+def test_receiver_handles_event_once_and_refuses_other_keys(
     url: str, certificate: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def sender(seed: str) -> WebhookSender:

@@ -1,4 +1,4 @@
-"""`/asyncapi.json` says what the stream says."""
+"""`/asyncapi.json` describes the stream."""
 
 import json
 from pathlib import Path
@@ -23,24 +23,24 @@ def document():
     return app.test_client().get("/asyncapi.json").json
 
 
-def test_it_is_valid_asyncapi_3(document):
+def test_document_is_valid_asyncapi_3(document):
     errors = Draft7Validator(json.loads(SPECIFICATION.read_bytes())).iter_errors(document)
     assert [error.message for error in errors] == []
 
 
-def test_the_specification_that_it_is_held_against_would_refuse_another(document):
+def test_invalid_document_fails_the_specification(document):
     schema = json.loads(SPECIFICATION.read_bytes())
     assert not Draft7Validator(schema).is_valid({**document, "channels": 1})
 
 
-def test_it_names_every_way_in_which_the_server_ends_a_connection(document):
+def test_document_lists_every_close_reason(document):
     listed = document["channels"]["stream"]["x-close-codes"]
     assert [(each["code"], each["reason"]) for each in listed] == [
         (ending.code, ending.reason) for ending in CLOSE_REASONS
     ]
 
 
-def test_it_says_what_may_be_answered_instead_of_an_upgrade(document):
+def test_document_lists_handshake_refusals(document):
     said = document["channels"]["stream"]["x-handshake-refusals"]
     app = make_app(create_engine("postgresql+psycopg://not-used"))
     responses = openapi(app)["paths"]["/api/v1/stream"]["get"]["responses"]
@@ -54,7 +54,7 @@ def test_it_says_what_may_be_answered_instead_of_an_upgrade(document):
     assert {(429, "TOO_MANY"), (429, "TOO_MANY_STREAMS"), (503, "STREAM_FULL")} <= told
 
 
-def test_every_parameter_is_one_that_the_server_reads(document):
+def test_every_parameter_is_parsed_by_the_server(document):
     query = document["channels"]["stream"]["bindings"]["ws"]["query"]["properties"]
     values = {
         "rail": "wise",
@@ -70,7 +70,7 @@ def test_every_parameter_is_one_that_the_server_reads(document):
         assert parse_subscribe_request({name: value}) != parse_subscribe_request({}), name
 
 
-def test_every_message_has_an_example_that_is_what_its_schema_says(document):
+def test_message_examples_match_their_schemas(document):
     schemas = document["components"]["schemas"]
     for name, message in document["components"]["messages"].items():
         [example] = message["examples"]

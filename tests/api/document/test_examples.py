@@ -1,4 +1,4 @@
-"""The examples of both documents are answers that the app gives: asked for anew, they are the same.
+"""The examples of both documents equal the responses of the app.
 
 `--update-golden` writes them. To add one, add a line to `ASKED` (or a test of its own kind below).
 """
@@ -183,7 +183,7 @@ def market(rows: Connection) -> Connection:
 
 
 @pytest.mark.parametrize(("operation", "of"), ASKED)
-def test_an_answer_is_the_example(
+def test_response_equals_example(
     market: Connection, client: FlaskClient, example: Any, operation: str, of: str
 ) -> None:
     answer = client.get(ASKED[operation, of])
@@ -202,7 +202,7 @@ def test_an_answer_is_the_example(
 
 
 @pytest.mark.parametrize("code", REFUSED_STREAMS)
-def test_a_refused_handshake_is_the_example(
+def test_refused_handshake_equals_example(
     market: Connection, client: FlaskClient, example: Any, code: str
 ) -> None:
     query, headers = REFUSED_STREAMS[code]
@@ -219,7 +219,7 @@ def shake(client: FlaskClient, query: str = "", **headers: str) -> Any:
     return answer.json
 
 
-def test_a_stream_that_has_no_place_says_so(reader: Engine, example: Any) -> None:
+def test_full_or_disabled_stream_equals_example(reader: Engine, example: Any) -> None:
     app = make_app(reader, stream=StreamLimits(clients=1))
     assert stream_of(app).slots.take("192.0.2.1")
     example("openStream", "STREAM_FULL", shake(app.test_client()))
@@ -233,7 +233,7 @@ def test_a_stream_that_has_no_place_says_so(reader: Engine, example: Any) -> Non
     example("openStream", "TOO_MANY_STREAMS", shake(app.test_client()))
 
 
-def test_what_is_said_of_a_book_that_is_not_there(
+def test_missing_order_book_equals_example(
     rows: Connection, client: FlaskClient, cut_off: FlaskClient, example: Any
 ) -> None:
     example("*", "ORDER_BOOK_NOT_READY", client.get(f"{API}/orderbook").json)
@@ -255,7 +255,7 @@ class Others:
         return AuthSession(StellarAddress(ACCOUNT), None, "privy.io", UnixSeconds(NOW + 3600))
 
 
-def test_who_is_asking_is_the_example(reader: Engine, example: Any) -> None:
+def test_session_equals_example(reader: Engine, example: Any) -> None:
     tokens = make_tokens(lifetime=86_400)
     client = make_app(reader, tokens=tokens).test_client()
     asking = {"Authorization": f"Bearer {tokens.issue(ACCOUNT, jti=secrets.token_hex(32))}"}
@@ -269,7 +269,7 @@ def test_who_is_asking_is_the_example(reader: Engine, example: Any) -> None:
         example("*", said.code, others.get("/v1/session", headers=asking).json)
 
 
-def test_a_quote_is_the_example(rows: Connection, reader: Engine, example: Any) -> None:
+def test_quote_equals_example(rows: Connection, reader: Engine, example: Any) -> None:
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain)
     fees = FixedFees()
@@ -303,7 +303,7 @@ def steady(shown: Any) -> Any:
     return shown | fixed | times
 
 
-def test_a_transfer_is_the_example(rows: Connection, reader: Engine, example: Any) -> None:
+def test_transfer_equals_example(rows: Connection, reader: Engine, example: Any) -> None:
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain)
     client = make_transfer_app(reader).test_client()
@@ -352,7 +352,7 @@ def test_a_transfer_is_the_example(rows: Connection, reader: Engine, example: An
         rows.execute(delete(table))
 
 
-def test_an_action_and_a_submission_are_the_examples(
+def test_action_and_submission_equal_examples(
     rows: Connection, reader: Engine, example: Any
 ) -> None:
     for chain in MAINNET.chains:
@@ -418,7 +418,7 @@ _SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 """The bytes from 0 to 31."""
 
 
-def test_webhooks_are_the_examples(rows: Connection, reader: Engine, example: Any) -> None:
+def test_webhooks_equal_examples(rows: Connection, reader: Engine, example: Any) -> None:
     client = make_webhook_app(reader).test_client()
     place = {"url": "https://shop.example/hooks/isthmus"}
 
@@ -498,7 +498,7 @@ def named(refused: Any, transfer: str) -> Any:
     return refused | texts
 
 
-def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example: Any) -> None:
+def test_sign_in_equals_example(reader: Engine, cut_off: FlaskClient, example: Any) -> None:
     ledger = FixedAccounts(make_rules())
     client = make_sign_in_app(reader, ledger).test_client()
     account = WALLET.public_key
@@ -526,7 +526,7 @@ def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example
     example("showStellarToml", "200", client.get("/.well-known/stellar.toml").text)
 
 
-def test_one_request_too_many_is_the_example(reader: Engine, example: Any) -> None:
+def test_rate_limit_error_equals_example(reader: Engine, example: Any) -> None:
     limiter = RateLimiter(RateBudgets({READS: parse("6000/minute")}), clock=lambda: float(NOW))
     limiter.count(READS, "127.0.0.1")
     client = make_app(reader, limiter=limiter).test_client()
@@ -534,12 +534,12 @@ def test_one_request_too_many_is_the_example(reader: Engine, example: Any) -> No
     example("*", "TOO_MANY", answers[-1].json)
 
 
-def test_what_the_server_refuses_is_the_example(example: Any) -> None:
+def test_server_errors_equal_examples(example: Any) -> None:
     for status in BEFORE_THE_APP:
         example("*", code_for_status(status), json.loads(error_body(status)))
 
 
-def test_what_any_path_may_say(cut_off: FlaskClient, example: Any) -> None:
+def test_common_errors_equal_examples(cut_off: FlaskClient, example: Any) -> None:
     cut_off.application.add_url_rule("/divide", view_func=lambda: str(1 // 0))
     example("*", "BAD_QUERY", cut_off.get("/healthz?%00").json)
     refused = cut_off.get(f"{API}/orderbook?rail=a&rail=b")
@@ -549,7 +549,7 @@ def test_what_any_path_may_say(cut_off: FlaskClient, example: Any) -> None:
     example("*", "INTERNAL", cut_off.get("/divide").json)
 
 
-def test_what_the_stream_says_is_the_example(market: Connection, example: Any) -> None:
+def test_stream_messages_equal_examples(market: Connection, example: Any) -> None:
     [offer] = queries.offers(market)
     body = messages.offer_body("add", messages.listed_offer(offer), NOW_LEDGER)
     end = end_of_ledger(NOW_LEDGER, ReadPosition(NOW_LEDGER, CLOSED_AT, 0))
@@ -563,9 +563,7 @@ def test_what_the_stream_says_is_the_example(market: Connection, example: Any) -
     example("openStream", "StreamMarker", said(messages.number(opening, 1000007, b"")))
 
 
-def test_what_an_owner_says_and_is_told_is_the_example(
-    rows: Connection, reader: Engine, example: Any
-) -> None:
+def test_transfer_messages_equal_examples(rows: Connection, reader: Engine, example: Any) -> None:
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain)
     shown = start(make_transfer_app(reader).test_client(), insert_quote(rows), KEY).json
@@ -586,7 +584,7 @@ def said(frame: bytes) -> Any:
     return json.loads(frame[frame.index(b"{") :])
 
 
-def test_the_file_has_no_example_that_is_not_asked_for_here(app_of_no_database: Flask) -> None:
+def test_every_example_belongs_to_an_operation(app_of_no_database: Flask) -> None:
     known = json.loads(EXAMPLES.read_bytes())
     document = app_of_no_database.test_client().get("/openapi.json").json
     names = {o["operationId"] for methods in document["paths"].values() for o in methods.values()}

@@ -1,4 +1,4 @@
-"""`/openapi.json` says what the app does: all of it, and nothing else."""
+"""`/openapi.json` describes every operation of the app and no other."""
 
 import re
 from collections.abc import Iterator
@@ -52,12 +52,12 @@ def operations(document) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield path, method, operation
 
 
-def test_it_is_valid_openapi_3_1(document):
+def test_document_is_valid_openapi_3_1(document):
     assert document["openapi"].startswith("3.1.")
     OpenAPIV31SpecValidator(document).validate()
 
 
-def test_every_route_of_the_app_is_in_it_and_no_other(app, document):
+def test_document_paths_equal_the_routes(app, document):
     routed = {
         (template(rule.rule), method.lower())
         for rule in app.url_map.iter_rules()
@@ -67,17 +67,17 @@ def test_every_route_of_the_app_is_in_it_and_no_other(app, document):
     assert {(path, method) for path, method, _ in operations(document)} == routed
 
 
-def test_exactly_the_views_that_are_no_pages_are_operations(app):
+def test_views_except_pages_are_operations(app):
     assert described(app).keys() == {rule.endpoint for rule in app.url_map.iter_rules()} - PAGES
 
 
-def test_a_path_names_each_of_its_variables(document):
+def test_path_parameters_equal_the_template(document):
     for path, _, operation in operations(document):
         named = {p["name"] for p in operation["parameters"] if p["in"] == "path"}
         assert named == set(re.findall(r"{(\w+)}", path)), path
 
 
-def test_who_may_ask_is_what_the_blueprint_states(app, document):
+def test_security_equals_the_blueprints_rule(app, document):
     for rule in app.url_map.iter_rules():
         if rule.endpoint in PAGES:
             continue
@@ -87,7 +87,7 @@ def test_who_may_ask_is_what_the_blueprint_states(app, document):
             assert (operation["security"] == []) == is_open, rule
 
 
-def test_names_are_unique_and_every_operation_says_what_it_is_for(document):
+def test_operation_ids_are_unique_with_summary_and_tag(document):
     names = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(set(names)) == len(names)
     for path, _, operation in operations(document):
@@ -95,7 +95,7 @@ def test_names_are_unique_and_every_operation_says_what_it_is_for(document):
         assert len(operation["tags"]) == 1, path
 
 
-def test_every_code_is_one_that_there_is_and_comes_with_its_status(document):
+def test_error_codes_exist_under_their_status(document):
     for path, _, operation in operations(document):
         for status, answer in operation["responses"].items():
             for media in answer.get("content", {}).values():
@@ -103,13 +103,13 @@ def test_every_code_is_one_that_there_is_and_comes_with_its_status(document):
                 assert all(CODES[code].status == int(status) for code in codes), (path, status)
 
 
-def test_what_any_path_may_answer_is_said_of_each(document):
+def test_common_responses_are_in_every_operation(document):
     for path, _, operation in operations(document):
         for status in EVERYWHERE:
             assert str(status) in operation["responses"], path
 
 
-def test_a_path_says_what_is_answered_to_one_request_too_many(engine_of_none, document):
+def test_rate_limited_paths_document_429(engine_of_none, document):
     limiter = RateLimiter(RateBudgets(dict.fromkeys((READS, SIGN_IN, OWNER), parse("1/minute"))))
     client = make_app(engine_of_none, limiter=limiter).test_client()
     for path, method, operation in operations(document):
@@ -126,7 +126,7 @@ def test_a_path_says_what_is_answered_to_one_request_too_many(engine_of_none, do
             assert "Retry-After" in said["headers"], path
 
 
-def test_every_example_is_what_its_schema_says(document):
+def test_examples_match_their_schemas(document):
     schemas = document["components"]["schemas"]
     seen = 0
     for path, _, operation in operations(document):
@@ -139,7 +139,7 @@ def test_every_example_is_what_its_schema_says(document):
     assert seen > 30
 
 
-def test_every_good_answer_and_every_code_of_a_feature_has_an_example(document):
+def test_success_and_error_codes_have_examples(document):
     missing = []
     for _, _, operation in operations(document):
         name = operation["operationId"]
@@ -155,12 +155,12 @@ def test_every_good_answer_and_every_code_of_a_feature_has_an_example(document):
     assert set(missing) == {"showOpenapi: 200", "showAsyncapi: 200"}
 
 
-def test_it_is_the_same_whatever_host_is_asked(app, document):
+def test_document_ignores_the_host_header(app, document):
     again = app.test_client().get("/openapi.json", headers={"Host": "evil.example"})
     assert again.json == document
 
 
-def test_who_has_it_is_not_sent_it_again(app):
+def test_unchanged_document_returns_304(app):
     first = app.test_client().get("/openapi.json")
     again = app.test_client().get("/openapi.json", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.data) == (304, b"")

@@ -1,4 +1,4 @@
-"""`/docs`: the page and its files, as they are sent."""
+"""`/docs`: the page, its files and its security headers."""
 
 import json
 import re
@@ -13,7 +13,7 @@ VENDOR = STATIC / "vendor" / "swagger-ui"
 PACKAGE = ROOT / "node_modules" / "swagger-ui-dist"
 
 
-def test_the_page_names_files_that_are_served(cut_off):
+def test_page_names_only_served_files(cut_off):
     page = cut_off.get("/docs")
     assert (page.status_code, page.content_type) == (200, "text/html; charset=utf-8")
     named = re.findall(r'(?:src|href)="(docs/[^"]+)"', page.text)
@@ -27,12 +27,12 @@ def test_the_page_names_files_that_are_served(cut_off):
 @pytest.mark.parametrize(
     "name", ["index.html", "vendor/swagger-ui/LICENSE", "../views.py", "..%2fviews.py", "x"]
 )
-def test_nothing_else_is_served(cut_off, name):
+def test_unknown_file_returns_404(cut_off, name):
     response = cut_off.get(f"/docs/{name}")
     assert (response.status_code, response.json["code"]) == (404, "NOT_FOUND")
 
 
-def test_the_policy_lets_in_no_other_host_and_no_script_in_the_page(cut_off):
+def test_csp_allows_own_host_without_inline_script(cut_off):
     policy = cut_off.get("/docs").headers["Content-Security-Policy"]
     assert policy == HEADERS["Content-Security-Policy"]
     sources = {word for part in policy.split("; ") for word in part.split()[1:]}

@@ -1,4 +1,4 @@
-"""schemathesis over the whole API, with all its default checks: bounded, the same every time.
+"""schemathesis runs all its default checks over every operation, bounded and deterministic.
 
 `make fuzz` goes on for longer.
 """
@@ -39,7 +39,7 @@ def whole_api(book: Connection, reader: Engine) -> Any:
 
 
 @pytest.mark.parametrize(("name", "mode"), CASES)
-def test_every_operation_keeps_to_the_document(whole_api: Any, name: str, mode: str) -> None:
+def test_operation_conforms_to_document(whole_api: Any, name: str, mode: str) -> None:
     operation = whole_api.find_operation_by_id(name)
 
     @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))

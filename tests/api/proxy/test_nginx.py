@@ -1,4 +1,4 @@
-"""Slow clients, half requests and overload, through `deploy/nginx.conf`."""
+"""Slow clients, half requests and overload behind `deploy/nginx.conf`."""
 
 import json
 import select

@@ -1,4 +1,4 @@
-"""What a transfer costs and brings, for any amount and any fee: exact, and never too much."""
+"""Amounts and fees of a transfer are exact and never exceed the limit."""
 
 from decimal import Decimal
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""`POST /v1/quotes`: what is promised and kept, and every way in which it is refused."""
+"""`POST /v1/quotes`: stored quotes, and every refusal."""
 
 import json
 from dataclasses import replace

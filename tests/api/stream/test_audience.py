@@ -1,4 +1,4 @@
-"""Numbers and last words: shared frames are right for everyone who gets them."""
+"""Sequence numbers and last markers of frames that clients share."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The client's book against REST, ledger by ledger, while servers are killed under it."""
+"""The client's book equals REST at every ledger while servers are killed."""
 
 import threading
 from typing import Any

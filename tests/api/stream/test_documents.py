@@ -1,4 +1,4 @@
-"""The clients of docs/stream.md, word for word, under load and kills."""
+"""The clients of docs/stream.md run unchanged under load and kills."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Frames as a server sends them, read back by a library's client."""
+"""WebSocket frames of the server, parsed by a library's client."""
 
 import pytest
 from wsproto.connection import Connection, ConnectionType

@@ -1,4 +1,4 @@
-"""The hub in this process, on pairs of sockets: what it does when things go wrong."""
+"""The hub on socket pairs: slow clients, lost messages, rebuild and stop."""
 
 import json
 import socket

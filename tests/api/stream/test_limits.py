@@ -1,4 +1,4 @@
-"""Who is let in."""
+"""Limits of open streams."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an operator does to the stream: stops it, stops Postgres under it, runs it beside others."""
+"""The stream during SIGTERM, a killed worker and a Postgres restart."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What can be told of a ledger, and when the outbox cannot say."""
+"""Changes read from the outbox, and when a snapshot is needed instead."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Who is not let in hears why, in the API's shape, before anything is upgraded."""
+"""Refused handshakes get an error in the API's format before the upgrade."""
 
 import base64
 import json

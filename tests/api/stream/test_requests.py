@@ -1,4 +1,4 @@
-"""The query of the stream."""
+"""Query parameters of the stream."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_every_parameter_is_parsed():
         ({"after": "9" * 19}, "BAD_AFTER"),
     ],
 )
-def test_what_is_not_understood_is_refused_by_name(query, code):
+def test_bad_parameter_is_refused_by_name(query, code):
     with pytest.raises(BadRequest) as refused:
         parse_subscribe_request(query)
     assert refused.value.error_code == code

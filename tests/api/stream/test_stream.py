@@ -1,4 +1,4 @@
-"""The stream as clients meet it: two real processes, real sockets, a real Postgres."""
+"""The stream of two server processes on real sockets and Postgres."""
 
 from contextlib import ExitStack
 

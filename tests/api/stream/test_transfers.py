@@ -1,4 +1,4 @@
-"""Owners on the stream: their own transfers, all of them, as REST shows them, and nobody else's."""
+"""Owners get their own transfers on the stream, as REST shows them."""
 
 import json
 import secrets

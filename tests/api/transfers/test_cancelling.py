@@ -1,4 +1,4 @@
-"""`POST /v1/transfers/{id}/cancel`: one point of decision with whoever submits or signs."""
+"""`POST /v1/transfers/{id}/cancel`, and its races with submissions and signatures."""
 
 import threading
 import time

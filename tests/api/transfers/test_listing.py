@@ -1,4 +1,4 @@
-"""`GET /v1/transfers`: pages that lose nothing and repeat nothing."""
+"""`GET /v1/transfers`: pages contain each transfer once."""
 
 from urllib.parse import quote_plus
 

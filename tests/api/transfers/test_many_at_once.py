@@ -1,4 +1,4 @@
-"""Many who ask at once, in real sessions of their own: no interleaving passes a limit or a key."""
+"""Concurrent `POST /v1/transfers` in separate sessions keep limits and idempotency keys."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

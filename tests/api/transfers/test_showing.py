@@ -1,4 +1,4 @@
-"""`GET /v1/transfers/{id}`: the fold of what is known, with what a client makes of it."""
+"""`GET /v1/transfers/{id}`: the state computed from the transfer's inputs."""
 
 from collections.abc import Iterator
 from datetime import timedelta

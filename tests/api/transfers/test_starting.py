@@ -1,4 +1,4 @@
-"""`POST /v1/transfers`: what is made and kept, once, and every way in which it is refused."""
+"""`POST /v1/transfers`: creation, idempotency, limits, and every refusal."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

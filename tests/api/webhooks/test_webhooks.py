@@ -1,4 +1,4 @@
-"""An owner's webhooks over HTTP: registered once, his alone, shown as they go, taken back."""
+"""Webhook endpoints: registration, owner isolation, delivery state and removal."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor

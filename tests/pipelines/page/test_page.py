@@ -1,4 +1,4 @@
-"""Dagster's page as an operator starts it, and what another page in the same browser can do."""
+"""Dagster's page behind its password, and requests from other sites."""
 
 import json
 import os
