@@ -160,7 +160,7 @@ def test_malformed_address_returns_400(cut_off, malformed):
     assert response.json["code"] == "BAD_ADDRESS"
 
 
-def test_muxed_contract_as_provider_returns_400_naming_the_contract(cut_off):
+def test_muxed_contract_address_returns_400_naming_contract(cut_off):
     response = cut_off.get(PATH + MUXED_CONTRACT)
     assert (response.status_code, response.json["code"]) == (400, "BAD_ADDRESS")
     assert response.json["message"].startswith("provider: ")

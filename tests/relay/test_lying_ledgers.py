@@ -1,4 +1,4 @@
-"""A Stellar node that lies about an account blocks nothing for ever and repeats nothing."""
+"""A Stellar node that lies about an account blocks no job for ever and repeats none."""
 
 import base64
 from collections.abc import Iterator

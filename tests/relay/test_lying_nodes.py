@@ -1,4 +1,4 @@
-"""A node that lies or lags about an account blocks nothing for ever and repeats nothing."""
+"""A node that lies or lags about an account blocks no job for ever and repeats none."""
 
 from collections.abc import Iterator
 from typing import Any

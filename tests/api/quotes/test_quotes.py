@@ -273,7 +273,7 @@ def test_bad_member_is_named_in_the_400(kept, asker, subtests):
         (sending(source_address=OTHER), "NOT_THE_OWNER", "source_address"),
     ],
 )
-def test_error_message_says_what_is_valid(asker, body, code, says):
+def test_error_message_lists_valid_values(asker, body, code, says):
     body = {name: value for name, value in body.items() if value is not None}
     answer = ask(asker, body)
     assert answer.json["code"] == code

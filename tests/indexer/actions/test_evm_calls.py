@@ -1,4 +1,4 @@
-"""The calls of a deposit's payer: their bytes, what they say, and what is never built."""
+"""EVM calls of a deposit's payer: encoding, approvals, and orders that are never built."""
 
 import json
 from dataclasses import replace
@@ -32,7 +32,7 @@ OWNER_KEY = "0x7bc55256d39dd4636bba4c88f790e65068321e2a09f8648d1144bd93a6c5c0a8"
 WORDS = ["uint256", "uint32", "bytes32", "address", "bytes32", "uint256", "uint32", "bytes"]
 
 
-def test_a_burn_goes_to_circles_messenger_for_the_forwarder_alone():
+def test_burn_calls_token_messenger_for_the_forwarder():
     calls = evm_calls(MAINNET, make_agreed(), None)
     [call] = calls.calls
     assert (calls.chain, call.to, call.value) == (ETHEREUM, CHAIN.cctp_token_messenger, 0)
@@ -46,7 +46,7 @@ def test_a_burn_goes_to_circles_messenger_for_the_forwarder_alone():
     assert transfer_tag(hook) == bytes.fromhex(TRANSFER)
 
 
-def test_a_send_carries_exactly_its_fee_and_what_is_over_comes_back_to_the_payer():
+def test_send_pays_exact_fee_and_refunds_payer():
     [call] = evm_calls(MAINNET, make_agreed(mechanism="oft"), None).calls
     assert (call.to, call.value) == (CHAIN.oft, 1_100)
     # send((uint32,bytes32,uint256,uint256,bytes,bytes,bytes),(uint256,uint256),address)
@@ -57,7 +57,7 @@ def test_a_send_carries_exactly_its_fee_and_what_is_over_comes_back_to_the_payer
     assert (rest, fee, refund_to) == ([b"", b"", b""], (1_100, 0), PAYER)
 
 
-def test_the_hook_is_that_of_a_real_burn_with_our_id_behind_it():
+def test_hook_equals_a_real_burn_plus_transfer_id():
     entry = json.loads(GOLDEN.read_text())["log"]
     testnet = load_network("testnet")
     chain = testnet.chain("eip155:11155111")
@@ -81,7 +81,7 @@ def test_the_hook_is_that_of_a_real_burn_with_our_id_behind_it():
 @pytest.mark.parametrize(
     ("allowance", "approved"), [(0, [20_000_000]), (19_999_999, [20_000_000]), (20_000_000, [])]
 )
-def test_only_what_is_short_is_approved_and_no_more_than_is_sent(allowance, approved):
+def test_approval_covers_only_the_missing_allowance(allowance, approved):
     *approvals, _ = evm_calls(MAINNET, make_agreed(), allowance).calls
     assert [read_approval(each) for each in approvals] == [
         (CHAIN.usdc, CHAIN.cctp_token_messenger, amount) for amount in approved
@@ -91,7 +91,7 @@ def test_only_what_is_short_is_approved_and_no_more_than_is_sent(allowance, appr
 @pytest.mark.parametrize(
     ("allowance", "steps"), [(0, [20_000_000]), (1, [0, 20_000_000]), (20_000_001, [])]
 )
-def test_an_allowance_that_an_adapter_has_left_goes_to_zero_first(allowance, steps):
+def test_leftover_oft_allowance_is_reset_to_zero_first(allowance, steps):
     # As Ethereum's USDT wants it.
     *approvals, _ = evm_calls(MAINNET, make_agreed(mechanism="oft"), allowance).calls
     assert [read_approval(each) for each in approvals] == [
@@ -106,7 +106,7 @@ def read_approval(call):
 
 
 @given(st.sampled_from(["cctp", "oft"]), st.integers(1, 10**15), st.data())
-def test_a_call_orders_what_was_agreed_whatever_that_is(mechanism, amount, data):
+def test_encoded_call_parses_to_the_agreed_order(mechanism, amount, data):
     least = data.draw(st.integers(1, amount))
     agreed = make_agreed(mechanism=mechanism, amount_in=amount, amount_out=10 * least)
     order = evm_order(MAINNET, agreed)
@@ -118,7 +118,7 @@ def test_a_call_orders_what_was_agreed_whatever_that_is(mechanism, amount, data)
 
 
 @pytest.mark.parametrize("amount_out", [0, 199_900_001, 200_000_010])
-def test_what_no_quote_of_ours_promises_is_not_built(amount_out):
+def test_impossible_amount_out_raises(amount_out):
     with pytest.raises(ValueError, match="cannot be what arrives"):
         evm_calls(MAINNET, make_agreed(amount_out=amount_out), None)
 
@@ -134,7 +134,7 @@ def test_what_no_quote_of_ours_promises_is_not_built(amount_out):
         {"mechanism": "oft", "native_fee": None},
     ],
 )
-def test_what_is_no_direct_deposit_has_no_calls(changes):
+def test_transfer_other_than_direct_deposit_raises(changes):
     with pytest.raises(ValueError, match=TRANSFER):
         evm_calls(MAINNET, make_agreed(**changes), None)
 
@@ -143,13 +143,13 @@ def test_what_is_no_direct_deposit_has_no_calls(changes):
     ("mechanism", "missing"),
     [("cctp", {"cctp_token_messenger": None}), ("oft", {"oft": None})],
 )
-def test_a_chain_without_the_bridge_has_no_calls(mechanism, missing):
+def test_chain_without_bridge_raises(mechanism, missing):
     network = replace(MAINNET, evm=(replace(CHAIN, **missing),))
     with pytest.raises(ConfigurationError, match="does not lead"):
         evm_calls(network, make_agreed(mechanism=mechanism), None)
 
 
-def test_a_call_that_is_none_of_ours_is_not_read():
+def test_malformed_call_is_not_parsed():
     burn, send = (
         encode_order(evm_order(MAINNET, make_agreed(mechanism=m))) for m in ("cctp", "oft")
     )
@@ -166,6 +166,6 @@ def test_a_call_that_is_none_of_ours_is_not_read():
         parse_order(replace(send, data=bytes(zro)))
 
 
-def test_the_hook_has_room_for_the_longest_and_the_shortest_recipient():
+def test_hook_is_104_bytes_and_oft_uses_a_send_order():
     assert len(forward_hook(OWNER, TRANSFER)) == 32 + 56 + 16
     assert isinstance(evm_order(MAINNET, make_agreed(mechanism="oft")), SendOrder)

@@ -1,4 +1,4 @@
-"""A submission is held against what was issued: each way to be wrong, and every byte."""
+"""Submitted EVM transactions compared with issued calls: every field, every byte."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def said(order, mined, payer=PAYER):
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_what_was_issued_is_found_among_the_logs_of_others(kind):
+def test_issued_call_is_found_among_other_logs(kind):
     order = ORDERS[kind]
     others = (make_log(OTHER, WORD), make_log(MAINNET.chain(ETHEREUM).usdc))
     assert said(order, make_mined(order)) == Match((len(logs_of(order)) - 1,))
@@ -40,7 +40,7 @@ def test_what_was_issued_is_found_among_the_logs_of_others(kind):
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_a_bundle_that_does_it_twice_names_both(kind):
+def test_bundle_with_two_effects_matches_both(kind):
     order = ORDERS[kind]
     logs = (*logs_of(order), *logs_of(order))
     each = len(logs) // 2
@@ -48,7 +48,7 @@ def test_a_bundle_that_does_it_twice_names_both(kind):
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_of_a_bundle_of_many_peoples_calls_only_ones_own_counts(kind):
+def test_bundle_of_other_payers_matches_own_call_only(kind):
     order = ORDERS[kind]
     other = replace(order, amount=order.amount - 1)
     others = logs_of(other, "0x" + "0e" * 20)
@@ -58,14 +58,14 @@ def test_of_a_bundle_of_many_peoples_calls_only_ones_own_counts(kind):
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_a_transaction_that_failed_moved_nothing(kind):
+def test_failed_transaction_is_refused(kind):
     found = said(ORDERS[kind], make_mined(ORDERS[kind], succeeded=False))
     assert isinstance(found, Mismatch)
     assert found.fields == ("status",)
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_a_transaction_without_an_effect_is_refused(kind):
+def test_transaction_without_effect_is_refused(kind):
     order = ORDERS[kind]
     found = said(order, make_mined(order, logs=()))
     assert isinstance(found, Mismatch)
@@ -74,7 +74,7 @@ def test_a_transaction_without_an_effect_is_refused(kind):
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_the_same_words_of_another_contract_prove_nothing(kind):
+def test_logs_of_another_contract_are_refused(kind):
     order = ORDERS[kind]
     logs = [replace(log, address=OTHER) for log in logs_of(order)]
     found = said(order, make_mined(order, logs=tuple(logs)))
@@ -82,7 +82,7 @@ def test_the_same_words_of_another_contract_prove_nothing(kind):
     assert found.fields == ("contract",)
 
 
-def test_a_burn_is_no_send_and_a_send_no_burn():
+def test_burn_does_not_match_send_or_send_burn():
     for order, done in ((BURN, SEND), (SEND, BURN)):
         found = said(order, make_mined(done))
         assert isinstance(found, Mismatch)
@@ -113,7 +113,7 @@ SEND_CHANGES = {
     [(BURN, *each) for each in BURN_CHANGES.items()]
     + [(SEND, *each) for each in SEND_CHANGES.items()],
 )
-def test_each_member_that_differs_is_named_with_both_values(order, field, changes):
+def test_mismatch_names_field_with_both_values(order, field, changes):
     found = said(order, make_mined(replace(order, **changes)))
     assert isinstance(found, Mismatch)
     assert found.fields == (field,)
@@ -122,19 +122,19 @@ def test_each_member_that_differs_is_named_with_both_values(order, field, change
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_the_sender_is_who_called_the_bridge(kind):
+def test_sender_must_be_the_payer(kind):
     found = said(ORDERS[kind], make_mined(ORDERS[kind]), payer=OTHER)
     assert isinstance(found, Mismatch)
     assert found.fields == ("sender",)
     assert f"sender is {PAYER}, not {OTHER}" in found.message
 
 
-def test_more_that_arrives_than_was_promised_is_welcome():
+def test_higher_min_amount_is_accepted():
     kept_nothing = replace(SEND, min_amount=SEND.amount)
     assert isinstance(said(SEND, make_mined(kept_nothing)), Match)
 
 
-def test_a_send_without_its_packet_says_not_where_it_goes():
+def test_send_without_packet_is_refused():
     _, sent = logs_of(SEND)
     found = said(SEND, make_mined(SEND, logs=(sent,)))
     assert isinstance(found, Mismatch)
@@ -150,13 +150,13 @@ def test_another_destination_contract_is_refused():
     assert found.fields == ("destination_contract",)
 
 
-def test_any_issue_of_the_transfer_will_do():
+def test_any_issued_call_of_the_transfer_matches():
     earlier = replace(BURN, max_fee=BURN.max_fee - 1)
     for done in (earlier, BURN):
         assert isinstance(check_order(MAINNET, PAYER, [earlier, BURN], make_mined(done)), Match)
 
 
-def test_the_nearest_of_many_is_what_is_spoken_of():
+def test_mismatch_names_fields_of_closest_order():
     far = replace(BURN, amount=1, max_fee=0, mint_recipient=WORD)
     near = replace(BURN, max_fee=BURN.max_fee + 1)
     found = said(BURN, make_mined(BURN, logs=(*logs_of(far), *logs_of(near))))
@@ -164,21 +164,21 @@ def test_the_nearest_of_many_is_what_is_spoken_of():
     assert found.fields == ("max_fee",)
 
 
-def test_without_an_issue_nothing_can_match():
+def test_missing_issue_raises():
     with pytest.raises(ValueError, match="nothing was issued"):
         check_order(MAINNET, PAYER, [], make_mined(BURN))
     with pytest.raises(ValueError, match="nothing was issued"):
         said(BURN, replace(make_mined(BURN), chain=MAINNET.stellar.id))
 
 
-def test_a_log_that_cannot_be_read_hides_no_other():
+def test_unreadable_log_hides_no_other():
     broken = make_log(
         BURN.messenger, topic_of("MintAndWithdraw(address,uint256,address,uint256)"), data=b"\x01"
     )
     assert said(BURN, make_mined(BURN, broken)) == Match((1,))
 
 
-def test_the_money_of_a_token_that_only_looks_alike_is_none():
+def test_transfer_of_lookalike_token_is_refused():
     transfer = make_log(
         OTHER,
         topic_of("Transfer(address,address,uint256)"),
@@ -199,7 +199,7 @@ def _bytes_that_count(log, order):
 
 
 @given(st.sampled_from(["burn", "send"]), st.data())
-def test_a_receipt_altered_in_any_one_byte_is_refused(kind, data):
+def test_receipt_with_changed_byte_is_refused(kind, data):
     order = ORDERS[kind]
     logs = list(logs_of(order))
     which = data.draw(st.integers(0, len(logs) - 1))

@@ -1,4 +1,4 @@
-"""The calls sent to the devnet's contracts, and what came of them read back through nodes."""
+"""Issued calls sent to the devnet's contracts and matched through nodes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -97,7 +97,7 @@ def by(account: str, mechanism: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("mechanism", "number"), [("cctp", 2), ("oft", 1)])
-def test_what_is_issued_can_be_sent_and_is_found_again(stand, mechanism, number):
+def test_issued_calls_succeed_and_match(stand, mechanism, number):
     agreed = stand.agreed(**by(PAYER.address, mechanism))
     stand.fund(agreed)
     calls = stand.calls(agreed)
@@ -114,7 +114,7 @@ def test_what_is_issued_can_be_sent_and_is_found_again(stand, mechanism, number)
     assert len(stand.calls(agreed)) == number
 
 
-def test_an_allowance_that_is_there_already_is_not_asked_for(stand):
+def test_existing_allowance_needs_no_approval(stand):
     agreed = stand.agreed(**by(PAYER.address, "cctp"))
     stand.fund(agreed)
     approval, burn = stand.calls(agreed)
@@ -122,7 +122,7 @@ def test_an_allowance_that_is_there_already_is_not_asked_for(stand):
     assert stand.calls(agreed) == (burn,)
 
 
-def test_usdt_is_approved_from_zero_as_it_wants(stand: Stand):
+def test_usdt_is_approved_from_zero(stand: Stand):
     token = _make(stand.devnet, "SilentCoin")
     adapter = _make(stand.devnet, "OftAdapter", encode(["address"], [token]))
     at = replace(stand.network.evm[0], usdt0=token, oft=adapter)
@@ -143,7 +143,7 @@ def test_usdt_is_approved_from_zero_as_it_wants(stand: Stand):
     assert stand.devnet.balance_of(token, adapter) == 20_000_000
 
 
-def test_a_smart_wallets_bundle_is_the_wallets_deposit_whoever_sent_it(stand):
+def test_smart_wallet_bundle_matches_its_own_deposit(stand):
     first, second = stand.wallet().lower(), stand.wallet().lower()
     mine = stand.agreed(**by(first, "cctp"))
     other = stand.agreed(**by(second, "cctp"), id="5e" * 16)
@@ -171,7 +171,7 @@ def test_a_smart_wallets_bundle_is_the_wallets_deposit_whoever_sent_it(stand):
     assert stranger.fields == ("sender",)
 
 
-def test_a_failed_transaction_is_mined_and_moved_nothing(stand):
+def test_failed_transaction_is_mined_and_refused(stand):
     agreed = stand.agreed(**by(PAYER.address, "cctp"))
     burn = stand.calls(agreed)[-1]
     tx = stand.devnet.submit(PAYER, burn.to, burn.data, gas=300_000)
@@ -182,7 +182,7 @@ def test_a_failed_transaction_is_mined_and_moved_nothing(stand):
     assert found.fields == ("status",)
 
 
-def test_what_is_not_mined_is_none_and_a_chain_without_nodes_cannot_be_asked(stand):
+def test_unmined_is_none_and_missing_node_raises(stand):
     assert stand.state.mined(CHAIN, "0x" + "12" * 32) is None
     with pytest.raises(NodeUnavailable, match="ISTHMUS_RPC_EIP155_1"):
         stand.state.mined("eip155:1", "0x" + "12" * 32)

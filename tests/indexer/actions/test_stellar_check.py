@@ -1,4 +1,4 @@
-"""Submissions of Stellar transactions: the issued one and no other, signed by who may."""
+"""Submitted Stellar transactions: issued ones only, with enough valid signatures."""
 
 import base64
 from typing import Any
@@ -61,23 +61,23 @@ def field_of(*args: Any, **kwargs: Any) -> str:
     return verdict.field
 
 
-def test_what_was_issued_and_is_signed_is_taken_as_it_came():
+def test_issued_and_signed_transaction_is_accepted_unchanged():
     text = signed(ISSUED, OWNER)
     assert judged(text) == SignedTx(ISSUED.tx, base64.b64decode(text))
 
 
-def test_any_issue_of_the_transfer_will_do():
+def test_any_issued_transaction_is_accepted():
     newer = make_issued(sequence=8)
     for each in (ISSUED, newer):
         assert judged(signed(each, OWNER), issued=(ISSUED, newer)).tx == each.tx
 
 
 @pytest.mark.parametrize("changes", [{"sequence": 9}, {"amount": 199_999_990}])
-def test_another_transaction_is_not_it_however_well_signed(changes):
+def test_other_transaction_is_refused(changes):
     assert field_of(signed(make_issued(**changes), OWNER)) == "transaction"
 
 
-def test_a_signature_for_another_network_is_none():
+def test_signature_for_another_network_is_refused():
     other = "Test SDF Network ; September 2015"
     assert field_of(signed(ISSUED, OWNER, passphrase=other)) == "signatures"
 
@@ -87,17 +87,17 @@ def test_a_signature_for_another_network_is_none():
     [(), (OTHER,), (OWNER, OTHER), (OTHER, OWNER)],
     ids=["nobody", "a stranger", "a stranger as well", "a stranger before"],
 )
-def test_signatures_that_the_ledger_would_refuse_are_refused(signers):
+def test_missing_or_foreign_signatures_are_refused(signers):
     assert field_of(signed(ISSUED, *signers)) == "signatures"
 
 
-def test_a_signature_that_stands_there_twice_is_one_too_many():
+def test_repeated_signature_is_refused():
     envelope = TransactionBuilder.from_xdr(signed(ISSUED, OWNER), PASSPHRASE)
     envelope.signatures.append(envelope.signatures[0])
     assert field_of(envelope.to_xdr()) == "signatures"
 
 
-def test_a_hint_alone_signs_nothing():
+def test_hint_without_valid_signature_is_refused():
     envelope = TransactionBuilder.from_xdr(signed(ISSUED, OWNER), PASSPHRASE)
     envelope.signatures[0].signature = bytes(64)
     assert field_of(envelope.to_xdr()) == "signatures"
@@ -135,11 +135,11 @@ def rules_of(threshold: int, *weights: int) -> SigningRules:
         "nobody can sign any more",
     ],
 )
-def test_the_accounts_signers_have_to_reach_its_threshold(rules, signers, is_enough):
+def test_signers_must_reach_the_threshold(rules, signers, is_enough):
     assert isinstance(judged(signed(ISSUED, *signers), rules), SignedTx) == is_enough
 
 
-def test_there_has_to_be_time_left_for_a_ledger():
+def test_transaction_about_to_expire_is_refused():
     text = signed(ISSUED, OWNER)
     assert isinstance(judged(text, now=EXPIRES - MIN_SECONDS_LEFT), SignedTx)
     assert field_of(text, now=EXPIRES - MIN_SECONDS_LEFT + 1) == "time"
@@ -167,11 +167,11 @@ def bumped() -> str:
     ],
     ids=["nothing", "noise", "cut off", "more", "a blank", "huge", "a fee bump", "other XDR"],
 )
-def test_what_cannot_be_read_is_refused_as_such(text):
+def test_unreadable_xdr_is_refused(text):
     assert field_of(text) == "signed_xdr"
 
 
-def test_many_signatures_are_not_tried_one_by_one():
+def test_too_many_signatures_are_refused():
     envelope = TransactionBuilder.from_xdr(signed(ISSUED, OWNER), PASSPHRASE).to_xdr_object()
     # The network's own limit is 20, which its XDR already says.
     envelope.v1.signatures.extend(envelope.v1.signatures * 19)

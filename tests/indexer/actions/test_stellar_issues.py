@@ -1,4 +1,4 @@
-"""What of issued transactions decides about the next one is read off them."""
+"""Issued Stellar transactions parsed back: number, hash and step."""
 
 import pytest
 
@@ -16,7 +16,7 @@ APPROVE = Approve(BURN.token, BURN.messenger, BURN.amount, Height(100))
 
 
 @pytest.mark.parametrize("step", [BURN, SEND, PAY, APPROVE], ids=lambda each: type(each).__name__)
-def test_an_issue_says_its_number_its_hash_and_what_it_does(step):
+def test_parsed_issue_has_number_hash_and_step(step):
     drafted = draft(PASSPHRASE, OWNER, 7, 1_800_000_000, [operation_of(step, OWNER)])
     issue = parse_issue(PASSPHRASE, drafted.envelope)
     assert issue.issued == drafted
@@ -24,7 +24,7 @@ def test_an_issue_says_its_number_its_hash_and_what_it_does(step):
     assert issue.step_id == step_id(step, OWNER)
 
 
-def test_steps_of_a_transfer_are_told_apart_and_an_approval_is_one_however_long_it_holds():
+def test_step_ids_differ_but_ignore_approval_expiry():
     longer = Approve(BURN.token, BURN.messenger, BaseUnits(BURN.amount), Height(200))
     assert step_id(longer, OWNER) == step_id(APPROVE, OWNER)
     assert len({step_id(step, OWNER) for step in (BURN, SEND, PAY, APPROVE)}) == 4

@@ -1,4 +1,4 @@
-"""Owners' Stellar transactions, made by what nodes say, signed, checked and taken by a ledger."""
+"""Owners' Stellar transactions: simulated, signed, checked and applied by a ledger."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ def agreed_of(stand: Stand, owner: Keypair, **changes: Any) -> Any:
     return make_withdrawal(NETWORK, owner=owner.public_key, **(expires | changes))
 
 
-def test_a_withdrawal_is_approved_then_burned_with_its_id_as_the_hook(stand, alice):
+def test_withdrawal_is_approved_then_burned_with_its_id(stand, alice):
     agreed = agreed_of(stand, alice)
     order = stellar_order(NETWORK, agreed)
     assert isinstance(order, BurnOnStellar)
@@ -116,7 +116,7 @@ def test_a_withdrawal_is_approved_then_burned_with_its_id_as_the_hook(stand, ali
     assert told["max_fee"] == 10_000
 
 
-def test_a_send_of_the_oft_is_quoted_signed_once_and_arrives_in_full(stand, alice):
+def test_oft_send_is_signed_once_and_arrives_in_full(stand, alice):
     agreed = agreed_of(stand, alice, mechanism="oft")
     order = stellar_order(NETWORK, agreed)
     assert isinstance(order, SendOnStellar)
@@ -131,7 +131,7 @@ def test_a_send_of_the_oft_is_quoted_signed_once_and_arrives_in_full(stand, alic
     assert stand.chain.balance(alice.public_key, USDT0) == 10 * UNIT
 
 
-def test_a_payment_needs_no_trial_and_moves_the_whole_amount(stand, alice):
+def test_payment_moves_the_whole_amount(stand, alice):
     bob = stand.chain.open("bob", usdc=0)
     agreed = agreed_of(stand, alice, mechanism="payment", dest_address=bob.public_key)
     row = stand.submit(stand.issue(agreed), alice, agreed)
@@ -139,7 +139,7 @@ def test_a_payment_needs_no_trial_and_moves_the_whole_amount(stand, alice):
     assert stand.chain.balance(bob.public_key) == 20 * UNIT
 
 
-def test_a_call_that_the_contract_refuses_is_not_issued(stand):
+def test_reverted_call_is_not_issued(stand):
     poor = stand.chain.open("poor", usdt0=UNIT)
     agreed = agreed_of(stand, poor, mechanism="oft")
     with pytest.raises(CallReverted, match="Contract, #10"):
@@ -156,7 +156,7 @@ def following(
     return stand.state.following(stellar_order(NETWORK, agreed), owner, expires, height, issues)
 
 
-def test_what_was_issued_is_shown_again_until_its_number_is_spent(stand, alice):
+def test_issued_transaction_is_reused_until_number_is_used(stand, alice):
     agreed = agreed_of(stand, alice)
     approval = following(stand, agreed)
     stand.chain.node.close_ledger()
@@ -187,13 +187,13 @@ def test_burn_follows_approval_while_node_is_ahead(stand, alice):
     assert stand.chain.node.latest.sequence > spent_at + 2
 
 
-def test_who_has_no_account_has_nothing_to_sign(stand):
+def test_missing_account_raises(stand):
     agreed = agreed_of(stand, Keypair.random())
     with pytest.raises(CallReverted, match="no account"):
         following(stand, agreed)
 
 
-def test_a_sponsored_newcomer_gets_an_account_and_a_trustline(stand):
+def test_sponsored_owner_gets_account_and_trustline(stand):
     sponsor, new = stand.chain.open("sponsor"), Keypair.random()
     owner, by = StellarAddress(new.public_key), StellarAddress(sponsor.public_key)
     sequence = stand.state.account(by).sequence + 1

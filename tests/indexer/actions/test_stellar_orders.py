@@ -1,4 +1,4 @@
-"""What owners sign on Stellar: its members, its number, and what is never made."""
+"""Stellar transactions for owners to sign: arguments, sequence number, and refusals."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def said(step):
     )
 
 
-def test_a_burn_says_everything_that_was_agreed():
+def test_burn_has_every_agreed_argument():
     order = stellar_order(MAINNET, make_withdrawal())
     recipient = bytes(12) + bytes.fromhex(PAYER[2:])
     assert said(order) == (
@@ -67,7 +67,7 @@ def test_a_burn_says_everything_that_was_agreed():
     )
 
 
-def test_only_what_is_short_is_approved_and_exactly_the_amount():
+def test_missing_allowance_is_approved_exactly():
     order = stellar_order(MAINNET, make_withdrawal())
     assert approval(order, BaseUnits(200_000_000), Height(50)) is None
     step = approval(order, BaseUnits(199_999_999), Height(50))
@@ -79,7 +79,7 @@ def test_only_what_is_short_is_approved_and_exactly_the_amount():
     )
 
 
-def test_a_send_of_the_oft_carries_its_fee_and_the_rest_comes_back_to_the_owner():
+def test_oft_send_pays_its_fee_and_refunds_owner():
     order = stellar_order(MAINNET, make_withdrawal(mechanism="oft"))
     contract, function, [sender, param, fee, refund_to] = said(order)
     assert (contract, function) == (STELLAR.oft, "send")
@@ -97,7 +97,7 @@ def test_a_send_of_the_oft_carries_its_fee_and_the_rest_comes_back_to_the_owner(
     assert approval(order, BaseUnits(0), Height(50)) is None
 
 
-def test_a_payment_is_one_of_the_asset_that_was_agreed():
+def test_payment_sends_the_agreed_asset():
     other = "GCEZWKCA5VLDNRLN3RPRJMRZOX3Z6G5CHCGSNFHEYVXM3XOJMDS674JZ"
     order = stellar_order(MAINNET, make_withdrawal(mechanism="payment", dest_address=other))
     assert order == Pay(STELLAR.usdc, other, BaseUnits(200_000_000))
@@ -118,17 +118,17 @@ def test_a_payment_is_one_of_the_asset_that_was_agreed():
         {"mechanism": "payment", "amount_out": 199_999_999},
     ],
 )
-def test_what_cannot_have_been_quoted_is_not_made(changes):
+def test_impossible_amount_raises(changes):
     with pytest.raises(ValueError, match=TRANSFER):
         stellar_order(MAINNET, make_withdrawal(**changes))
 
 
-def test_a_deposit_is_nothing_to_sign_on_stellar():
+def test_deposit_raises():
     with pytest.raises(ValueError, match="does not begin"):
         stellar_order(MAINNET, make_agreed())
 
 
-def test_where_the_network_does_not_lead_is_a_matter_of_its_configuration():
+def test_bridge_missing_on_network_raises():
     testnet = load_network("testnet")
     with pytest.raises(ConfigurationError):
         stellar_order(testnet, make_withdrawal(testnet, mechanism="oft"))
@@ -162,7 +162,7 @@ def test_where_the_network_does_not_lead_is_a_matter_of_its_configuration():
         "that of the newest",
     ],
 )
-def test_a_number_is_given_again_until_it_is_dead(spent, ingested, issued, expected):
+def test_number_is_reused_until_it_is_dead(spent, ingested, issued, expected):
     numbered = [EarlierTransaction(TxHash(f"{number:064x}"), number) for number in issued]
     assert next_sequence(spent, Height(ingested), numbered) == expected
 
@@ -198,7 +198,7 @@ def found(*auth):
     return SimulationResult(b"", data(), 5_000, auth)
 
 
-def test_what_is_needed_is_filled_in_and_nothing_else_changes():
+def test_completion_adds_only_fee_resources_and_auth():
     issued = complete_tx(STELLAR.passphrase, DRAFT, found(entry(BURN)))
     before, after = (
         TransactionBuilder.from_xdr(each.envelope, STELLAR.passphrase).transaction
@@ -213,7 +213,7 @@ def test_what_is_needed_is_filled_in_and_nothing_else_changes():
     assert issued.tx != DRAFT.tx
 
 
-def test_a_node_cannot_have_the_owner_consent_to_anything_else():
+def test_extra_authorisation_of_a_node_is_refused():
     address = xdr.SorobanCredentials(
         xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_ADDRESS,
         address=xdr.SorobanAddressCredentials(
@@ -226,7 +226,7 @@ def test_a_node_cannot_have_the_owner_consent_to_anything_else():
             complete_tx(STELLAR.passphrase, DRAFT, found(entry(BURN), wrong))
 
 
-def test_a_transaction_that_never_expires_is_not_drafted():
+def test_transaction_without_expiry_raises():
     assert isinstance(BURN, BurnOnStellar)
     with pytest.raises(ValueError, match="never expires"):
         draft(STELLAR.passphrase, OWNER, 7, UnixSeconds(0), [operation_of(BURN, OWNER)])

@@ -1,4 +1,4 @@
-"""Days are computed once they are over, come out the same each time, and agree with the views."""
+"""Day figures: due once a day is over, reproducible, and equal to the views."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -129,7 +129,7 @@ def test_day_closes_with_final_block_of_next_day(indexer_engine: Engine) -> None
     assert due(indexer_engine) == [FIRST, date(2026, 11, 19)]
 
 
-def test_nothing_is_due_without_final_block(indexer_engine: Engine) -> None:
+def test_day_is_not_due_without_final_block(indexer_engine: Engine) -> None:
     assert [due(indexer_engine, figure) for figure in FIGURES] == [[], []]
     with pytest.raises(DayStillOpen, match="not there yet"):
         run(indexer_engine, FIRST, FIRST)

@@ -1,4 +1,4 @@
-"""A day whose facts change after it was computed is computed again, whoever changed them."""
+"""A day whose facts change after it was computed is due again."""
 
 from datetime import date
 from typing import Any

@@ -1,4 +1,4 @@
-"""What became of an order, by the rules of the order book's fold."""
+"""Outcome of an order by the rules of the order book's fold."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Money that is lost, made or left lying is found, and nothing is when all is well."""
+"""Reconciliation finds lost, extra and stuck money, and has no findings otherwise."""
 
 import time
 from dataclasses import replace

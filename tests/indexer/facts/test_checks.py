@@ -1,4 +1,4 @@
-"""Whether stored blocks join: all of them, or those from a height on."""
+"""Checks that stored blocks join: all blocks, or those from a height on."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What is copied as text is what is copied row by row."""
+"""COPY from frames writes the same rows as row inserts."""
 
 from typing import Any
 

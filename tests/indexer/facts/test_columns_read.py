@@ -1,4 +1,4 @@
-"""Frames hold what the tables hold: every value as it is, whatever strangers put in."""
+"""Frames equal the table rows, hostile values included."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A day is a run of heights; who changes facts behind a cursor leaves a trace of it."""
+"""Days as ranges of heights, and change counts of late facts."""
 
 from collections.abc import Sequence
 from dataclasses import replace

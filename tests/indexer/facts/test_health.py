@@ -1,4 +1,4 @@
-"""The decision whether a chain is well, at its limits."""
+"""Chain health at the limits of each reason."""
 
 from dataclasses import replace
 

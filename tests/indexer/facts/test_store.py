@@ -1,4 +1,4 @@
-"""Facts come out of the warehouse as they went in."""
+"""Facts read from the warehouse equal the facts written."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Watched addresses are looked up among those that a block names, or listed where they are few."""
+"""Watched addresses: looked up for a block, or listed if they are few."""
 
 import pytest
 from sqlalchemy import Connection, Engine, insert, text

@@ -1,4 +1,4 @@
-"""Messages that wait: asked about in time, believed only when signed, explained meanwhile."""
+"""Attestation polling: schedule, signature checks, and reasons while a message waits."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence

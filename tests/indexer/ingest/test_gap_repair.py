@@ -1,4 +1,4 @@
-"""A provider's gap is found between two ledgers, and closed by reading these again."""
+"""Gap repair: a provider's sequence gap is closed by reading its ledgers again."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

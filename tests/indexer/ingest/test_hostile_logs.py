@@ -1,4 +1,4 @@
-"""Whatever a watched EVM contract emits is kept, marked if it makes no sense, and stops nothing.
+"""Any log of a watched EVM contract is stored, marked if undecodable, and stops no chain.
 
 Live and as a backfill, through a node each, with logs that dice have made: genuine ones changed,
 bytes of no shape at all, amounts and numbers at their limits, and pairs that belong together.

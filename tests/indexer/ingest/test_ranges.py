@@ -1,4 +1,4 @@
-"""Draining: each range once, whatever happens in between; what a chain takes back, we take back."""
+"""Ingestion of ranges: each range once despite failures, and rewind after a reorg."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -83,7 +83,7 @@ def test_range_writes_facts_and_cursor(indexer_engine: Engine) -> None:
     assert block_faults(indexer_engine, ETHEREUM) == []
 
 
-def test_nothing_new_returns_none(indexer_engine: Engine) -> None:
+def test_no_new_blocks_return_none(indexer_engine: Engine) -> None:
     chain = make_chain(3)
     drain_all(indexer_engine, chain)
     assert ingest_once(indexer_engine, chain, NETWORK) is None

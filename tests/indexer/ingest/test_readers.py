@@ -1,4 +1,4 @@
-"""Readers of configured chains: what their settings must have."""
+"""Readers of configured chains: required settings."""
 
 from contextlib import closing
 

@@ -1,4 +1,4 @@
-"""A change comes in beside what is live: nothing lost, nothing twice, nothing away meanwhile."""
+"""Redecode beside live tables: no row lost, duplicated or missing during the swap."""
 
 import threading
 from collections.abc import Callable, Iterator

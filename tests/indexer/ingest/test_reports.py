@@ -1,4 +1,4 @@
-"""What followers report between blocks, and what `status` says once they do not."""
+"""Follower reports between blocks, and `status` without them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is forgotten, and that nobody who asks for what came since a number misses a transfer."""
+"""Retention: a client that resumes from a number misses no transfer."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Movements between chains: one row each, the same whichever chain was read first."""
+"""Fold of movements: one row each, independent of which chain is read first."""
 
 import random
 
@@ -48,14 +48,14 @@ def fold_one(sending: list[Event], receiving: list[Event]) -> Movement:
     return row
 
 
-def test_a_burn_alone_waits_for_its_attestation() -> None:
+def test_burn_waits_for_its_attestation() -> None:
     row = fold_one(make_burn_to_stellar(), [])
     assert (row.stage, row.source_chain, row.dest_chain) == ("ATTESTING", ETHEREUM, PUBNET)
     assert (row.amount_in, row.amount_out, row.fee) == (5_000_000, None, None)
     assert (row.source_address, row.dest_address) == (USER, ACCOUNT)
 
 
-def test_a_forwarded_mint_completes_its_burn_to_the_last_unit() -> None:
+def test_forwarded_mint_completes_its_burn_exactly() -> None:
     row = fold_one(make_burn_to_stellar(), make_mint_on_stellar())
     assert row.stage == "COMPLETED"
     assert (row.amount_in, row.amount_out, row.fee) == (5_000_000, 49_990_000, 1_000)
@@ -66,12 +66,12 @@ def test_a_forwarded_mint_completes_its_burn_to_the_last_unit() -> None:
     assert (row.dest_address, row.message_id) == (ACCOUNT, NONCE)
 
 
-def test_a_mint_whose_burn_was_not_read_is_complete() -> None:
+def test_mint_without_its_burn_is_complete() -> None:
     row = fold_one([], make_mint_on_stellar())
     assert (row.stage, row.source_chain, row.source_tx) == ("COMPLETED", ETHEREUM, None)
 
 
-def test_a_mint_that_stays_in_the_forwarder_is_held() -> None:
+def test_unforwarded_mint_is_on_hold() -> None:
     row = fold_one(make_burn_to_stellar(), make_mint_on_stellar(forwarded=False))
     assert (row.stage, row.dest_address) == ("ON_HOLD", FORWARDER)
     assert row.stage_reason is not None
@@ -88,11 +88,11 @@ def test_a_mint_that_stays_in_the_forwarder_is_held() -> None:
     ],
     ids=["no hook", "no such account", "recipient is not the forwarder", "anyone may mint"],
 )
-def test_a_burn_that_the_forwarder_cannot_pay_out_is_held_at_once(burn: list[Event]) -> None:
+def test_burn_that_cannot_be_forwarded_is_on_hold(burn: list[Event]) -> None:
     assert fold_one(burn, []).stage == "ON_HOLD"
 
 
-def test_byte_identical_burns_are_two_rows_matched_first_in_first_out() -> None:
+def test_identical_burns_are_matched_first_in_first_out() -> None:
     burns = [
         *pair_burns(make_burn_to_stellar(height=100, tx="a")),
         *pair_burns(make_burn_to_stellar(height=101, tx="b")),
@@ -119,24 +119,24 @@ def make_identical_burns(*txs: str) -> list[Burn]:
     ]
 
 
-def test_an_attested_burn_waits_for_its_mint_under_its_nonce() -> None:
+def test_attested_burn_waits_for_mint_of_its_nonce() -> None:
     (row,) = fold_cctp(NETWORK, BURN_KEY, make_identical_burns("a"), [], [attested("a")])
     assert (row.stage, row.message_id) == ("DELIVERING", NONCE)
     assert row.stage_reason == "attested; waiting for its mint"
 
 
-def test_an_attestation_of_another_transaction_moves_nothing() -> None:
+def test_attestation_of_another_transaction_is_ignored() -> None:
     (row,) = fold_cctp(NETWORK, BURN_KEY, make_identical_burns("a"), [], [attested("b")])
     assert (row.stage, row.message_id) == ("ATTESTING", None)
 
 
-def test_an_attested_burn_that_cannot_be_paid_out_stays_held() -> None:
+def test_attested_burn_that_cannot_be_forwarded_stays_on_hold() -> None:
     burns = pair_burns(make_burn_to_stellar(hook=b""))
     (row,) = fold_cctp(NETWORK, BURN_KEY, burns, [], [attested("a")])
     assert (row.stage, row.message_id) == ("ON_HOLD", NONCE)
 
 
-def test_a_nonce_corrects_who_of_two_identical_burns_was_minted() -> None:
+def test_nonce_decides_which_identical_burn_was_minted() -> None:
     burns = make_identical_burns("a", "b")
     mints = pair_mints(make_mint_on_stellar())
     first, second = fold_cctp(NETWORK, BURN_KEY, burns, mints, [attested("b")])
@@ -148,7 +148,7 @@ def test_a_nonce_corrects_who_of_two_identical_burns_was_minted() -> None:
     assert (second.stage, second.message_id) == ("COMPLETED", NONCE)
 
 
-def test_a_mint_of_another_nonce_is_not_an_attested_burns() -> None:
+def test_mint_of_another_nonce_does_not_match() -> None:
     burns = make_identical_burns("a")
     mints = pair_mints(make_mint_on_stellar())
     waiting, minted = fold_cctp(NETWORK, BURN_KEY, burns, mints, [attested("a", OTHER_NONCE)])
@@ -157,7 +157,7 @@ def test_a_mint_of_another_nonce_is_not_an_attested_burns() -> None:
     assert waiting.id != minted.id
 
 
-def test_identical_burns_of_one_transaction_take_its_nonces_in_order() -> None:
+def test_identical_burns_of_one_tx_take_nonces_in_order() -> None:
     burns = pair_burns([*make_burn_to_stellar(position=0), *make_burn_to_stellar(position=2)])
     mints = pair_mints(make_mint_on_stellar())
     both = [attested("a", OTHER_NONCE), attested("a", NONCE)]
@@ -166,13 +166,13 @@ def test_identical_burns_of_one_transaction_take_its_nonces_in_order() -> None:
     assert (second.message_id, second.stage) == (NONCE, "COMPLETED")
 
 
-def test_of_more_nonces_than_burns_the_newest_count() -> None:
+def test_newest_nonce_counts_if_there_are_too_many() -> None:
     both = [attested("a", OTHER_NONCE), attested("a", NONCE)]
     (row,) = fold_cctp(NETWORK, BURN_KEY, make_identical_burns("a"), [], both)
     assert row.message_id == NONCE
 
 
-def test_what_the_service_says_explains_a_wait_and_moves_nothing() -> None:
+def test_attestation_status_changes_only_the_reason() -> None:
     burns = make_identical_burns("a", "b")
     place = burn_id(burns[0].message.seen)
     status = MessageStatus("iris", place, BURN_KEY, "pending_confirmations", "insufficient_fee")
@@ -189,7 +189,7 @@ def test_what_the_service_says_explains_a_wait_and_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize("word", ["DELIVERED", "FAILED", "BLOCKED"])
-def test_what_the_explorer_says_is_never_a_stage(word: str) -> None:
+def test_explorer_status_changes_only_the_reason(word: str) -> None:
     said: dict[str, MessageStatus] = {
         GUID: MessageStatus("lz_scan", GUID, GUID, word, "in its words")
     }
@@ -203,7 +203,7 @@ def test_what_the_explorer_says_is_never_a_stage(word: str) -> None:
     assert (row.stage, row.stage_reason) == ("COMPLETED", None)
 
 
-def test_several_burns_of_one_transaction_pair_with_their_own_messages() -> None:
+def test_burns_of_one_tx_pair_with_their_own_messages() -> None:
     events = [
         *make_burn_to_stellar(amount=1, position=0),
         *make_burn_to_stellar(amount=2, position=2),
@@ -214,12 +214,12 @@ def test_several_burns_of_one_transaction_pair_with_their_own_messages() -> None
     ]
 
 
-def test_a_message_that_nobody_burned_for_is_no_burn() -> None:
+def test_message_without_deposit_is_no_burn() -> None:
     messages = [e for e in make_burn_to_stellar() if isinstance(e, MessageSent)]
     assert pair_burns(messages) == []
 
 
-def test_an_oft_send_goes_in_flight_then_verified_then_complete() -> None:
+def test_oft_send_is_in_flight_then_verified_then_complete() -> None:
     events: list[OftEvent] = [make_oft_sent(), make_packet_sent()]
     assert fold_oft(NETWORK, GUID, events)[0].stage == "IN_FLIGHT"
     events_verified = [*events, make_packet_verified()]
@@ -234,7 +234,7 @@ def test_an_oft_send_goes_in_flight_then_verified_then_complete() -> None:
     assert (row.source_address, row.dest_address) == (USER, ACCOUNT)
 
 
-def test_an_alert_explains_a_wait_and_decides_nothing() -> None:
+def test_alert_changes_only_the_reason() -> None:
     waiting: list[OftEvent] = [make_oft_sent(), make_packet_verified(), make_alert()]
     (row,) = fold_oft(NETWORK, GUID, waiting)
     assert row.stage == "DELIVERING"
@@ -244,16 +244,16 @@ def test_an_alert_explains_a_wait_and_decides_nothing() -> None:
     assert (delivered.stage, delivered.stage_reason) == ("COMPLETED", None)
 
 
-def test_an_oft_recipient_on_stellar_stays_raw_until_the_chain_says_what_it_is() -> None:
+def test_stellar_oft_recipient_stays_raw_until_received() -> None:
     (row,) = fold_oft(NETWORK, GUID, [make_oft_sent(), make_packet_sent(send_to=BURN_KEY)])
     assert row.dest_address == BURN_KEY
 
 
-def test_endpoint_chatter_without_a_send_or_a_credit_is_no_movement() -> None:
+def test_packet_without_send_or_credit_is_no_movement() -> None:
     assert fold_oft(NETWORK, GUID, [make_packet_verified(), make_alert()]) == []
 
 
-def test_the_order_in_which_facts_arrive_changes_nothing() -> None:
+def test_fact_order_changes_nothing() -> None:
     events: list[OftEvent] = [
         make_oft_sent(),
         make_packet_sent(),

@@ -1,4 +1,4 @@
-"""Rows of movements as facts come in, one range after another: always those of a whole refold."""
+"""Stored movements equal a full refold after every range."""
 
 import random
 from collections import defaultdict
@@ -177,9 +177,7 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_comes_in_the_rows_are_those_of_a_refold(
-    connection: Connection, seed: int
-) -> None:
+def test_random_history_equals_refold(connection: Connection, seed: int) -> None:
     story = Story(connection, random.Random(seed))
     steps = [story.burn, story.mint, story.attest, story.say, story.reorganise]
     for _ in range(20):
@@ -189,7 +187,7 @@ def test_whatever_comes_in_the_rows_are_those_of_a_refold(
     assert len(stored(connection)) > 2
 
 
-def test_a_further_burn_is_as_cheap_after_many_of_the_same_bytes(engine: Engine) -> None:
+def test_reading_cost_is_constant_for_identical_burns(engine: Engine) -> None:
     read = 0
 
     def count(conn: object, cursor: object, *_: object) -> None:
@@ -209,20 +207,20 @@ def test_a_further_burn_is_as_cheap_after_many_of_the_same_bytes(engine: Engine)
         ).all() == [f"cctp:{BURN_KEY}:0"]
 
 
-def test_a_burn_for_which_a_mint_waits_takes_it(connection: Connection) -> None:
+def test_burn_takes_a_waiting_mint(connection: Connection) -> None:
     bring_in(connection, mint_in("c" * 64, 900, BURN_KEY, nonce_of(1)))
     bring_in(connection, burns_in("a" * 64, 100, [BURN_KEY]))
     (row,) = stored(connection)
     assert (row.stage, row.source_chain, row.dest_chain) == ("COMPLETED", ETHEREUM, PUBNET)
 
 
-def test_a_burn_and_its_mint_may_come_in_together(connection: Connection) -> None:
+def test_burn_and_mint_may_arrive_together(connection: Connection) -> None:
     burn, mint = burns_in("a" * 64, 100, [BURN_KEY]), mint_in("c" * 64, 900, BURN_KEY, nonce_of(1))
     bring_in(connection, [*burn, *mint])
     assert [row.stage for row in stored(connection)] == ["COMPLETED"]
 
 
-def test_a_burn_that_is_mined_again_has_what_was_attested_before(connection: Connection) -> None:
+def test_remined_burn_keeps_its_attestation(connection: Connection) -> None:
     burn = burns_in("a" * 64, 100, [BURN_KEY])
     bring_in(connection, burn)
     sent = next(each for each in burn if isinstance(each, MessageSent))

@@ -1,4 +1,4 @@
-"""Depth over distinct providers, moved by differences."""
+"""Depth over distinct providers, updated by differences."""
 
 import random
 
@@ -48,7 +48,7 @@ def part(provider: ProviderRow, *rail_sets: tuple[str, ...]) -> Contribution:
 ANN_FIGURES = ProviderRow(ANN, free=usdc(70), locked=usdc(30), reclaimable=usdc(5))
 
 
-def test_a_provider_counts_once_however_many_offers_it_has():
+def test_provider_counts_once_per_rail():
     ours = part(ANN_FIGURES, ("venmo", "wise"), ("wise",))
     assert ours.totals == Totals(usdc(75), usdc(25), 2)
     assert ours.rails == {
@@ -57,11 +57,11 @@ def test_a_provider_counts_once_however_many_offers_it_has():
     }
 
 
-def test_without_an_offer_nothing_is_available_but_orders_stay_locked():
+def test_provider_without_offer_counts_locked_only():
     assert part(ANN_FIGURES) == Contribution(Totals(usdc(0), usdc(25), 0), {})
 
 
-def test_depth_by_rail_is_not_additive_but_never_above_the_total():
+def test_depth_by_rail_never_exceeds_the_total():
     bob = ProviderRow(BOB, free=usdc(10))
     parts = [part(ANN_FIGURES, ("venmo", "wise")), part(bob, ("wise",))]
     totals = shift_totals(Totals(), [(NOBODY, ours) for ours in parts])
@@ -70,14 +70,14 @@ def test_depth_by_rail_is_not_additive_but_never_above_the_total():
     assert depth == {"venmo": RailDepthRow(usdc(75), 1), "wise": RailDepthRow(usdc(85), 2)}
 
 
-def test_the_last_offer_of_a_rail_leaves_a_count_of_zero():
+def test_last_offer_of_a_rail_leaves_zero_depth():
     ours = part(ANN_FIGURES, ("venmo",))
     assert shift_depth({"venmo": RailDepthRow(usdc(75), 1)}, [(ours, NOBODY)]) == {
         "venmo": RailDepthRow(usdc(0), 0)
     }
 
 
-def test_rails_that_do_not_change_are_not_named():
+def test_unchanged_rails_are_omitted():
     ours = part(ANN_FIGURES, ("venmo",), ("wise",))
     without_wise = part(ANN_FIGURES, ("venmo",))
     depth = {"venmo": RailDepthRow(usdc(75), 1), "wise": RailDepthRow(usdc(75), 1)}
@@ -86,7 +86,7 @@ def test_rails_that_do_not_change_are_not_named():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_any_sequence_of_moves_ends_where_a_sum_from_nothing_does(seed: int):
+def test_random_shifts_equal_a_full_sum(seed: int):
     randomly = random.Random(seed)
     parts = dict.fromkeys((ANN, BOB, account("cay")), NOBODY)
     depth: dict[str, RailDepthRow] = {}

@@ -1,4 +1,4 @@
-"""What is wrong with the events is said, and never shown: whatever is listed is right.
+"""Faulty events raise alarms, and listed rows stay correct.
 
 Each fault is planted at a random place of a sound history. Every other provider's rows must stay
 what the formulas give for the sound one; the victim's must, or the victim is stale, unlisted and
@@ -176,7 +176,7 @@ def _of_others(rows: dict[str, list[Any]], victim: str) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("name", FAULTS)
 @effort(2)
 @given(seed=st.integers(0, 2**32))
-def test_a_fault_is_said_by_name_and_never_shown(name: str, seed: int):
+def test_fault_is_alarmed_and_never_listed(name: str, seed: int):
     plant, kinds = FAULTS[name]
     sound = RandomHistory(seed, providers=3).ledgers(LEDGERS)
     planted = plant(random.Random(seed), sound)
@@ -187,7 +187,7 @@ def test_a_fault_is_said_by_name_and_never_shown(name: str, seed: int):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_stored_book_notices_the_same_however_ranges_are_cut(name: str, connection: Connection):
+def test_stored_book_alarms_the_same_for_any_ranges(name: str, connection: Connection):
     sound = RandomHistory(11, providers=3).ledgers(LEDGERS)
     planted = FAULTS[name][0](random.Random(11), sound)
     assert planted is not None
@@ -246,7 +246,7 @@ def _listed(state: BookState) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_early_expiry_is_said(seed: int):
+def test_early_expiry_is_alarmed(seed: int):
     model = Broken(ttl=90)
     story = RandomHistory(seed, model=model)
     alarms = _after(story, lambda order: model.end_early(order.order_id), "open")
@@ -255,7 +255,7 @@ def test_an_early_expiry_is_said(seed: int):
 
 
 @pytest.mark.parametrize("state", ["fulfilled", "cancelled", "expired"])
-def test_an_order_that_ends_again_is_said(state: str):
+def test_order_that_ends_twice_is_alarmed(state: str):
     model = Broken(ttl=90)
     story = RandomHistory(2, model=model)
     alarms = _after(story, lambda order: model.end_early(order.order_id), state)
@@ -276,7 +276,7 @@ def _first_alarm(history: Sequence[Ledger]) -> BookAlarm | None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_lost_rail_setting_is_said_by_the_first_order_that_opens_under_it(seed: int):
+def test_missing_rail_event_is_alarmed_by_next_order(seed: int):
     history = RandomHistory(seed).ledgers(500)
     settings: dict[str, RailSet] = {}
     candidates = []
@@ -298,7 +298,7 @@ def test_a_lost_rail_setting_is_said_by_the_first_order_that_opens_under_it(seed
     assert f"order {event.order_id} opened at tier" in alarm.detail
 
 
-def test_a_lost_end_of_a_pause_is_said_by_the_first_order_that_opens():
+def test_missing_unpause_is_alarmed_by_next_order():
     history = RandomHistory(1).ledgers(400)
     ends = [e for e in events_of(history) if isinstance(e, EscrowPausedSet) and not e.opens]
     left = _with(history, lambda event: [] if event in ends else [event])

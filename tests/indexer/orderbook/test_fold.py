@@ -1,4 +1,4 @@
-"""The fold of ledgers against a contract machine and a slow reader that knows only the events."""
+"""The fold of ledgers against a contract model and an independent slow reader."""
 
 import json
 from collections.abc import Sequence
@@ -52,11 +52,11 @@ def listed(state: BookState) -> dict[Any, OfferRow]:
     return {tuple(key): row for book in state.books.values() for key, row in book.offers.items()}
 
 
-def test_the_fold_knows_every_event_of_both_contracts():
+def test_every_event_type_has_a_fold():
     assert set(FOLDS) == {*get_args(EscrowEvent), *get_args(RailTermsEvent)}
 
 
-def test_combined_ledgers_change_the_same_rows_as_the_ledgers_one_by_one():
+def test_combined_ledgers_change_the_same_rows():
     story = RandomHistory(11)
     history = [story.ledger() for _ in range(60)]
     start, _ = folded(history[:30])
@@ -92,7 +92,7 @@ def kinds(alarms: Sequence[BookAlarm]) -> list[str]:
     return [alarm.kind for alarm in alarms]
 
 
-def test_an_order_that_was_never_seen_to_open_is_alarmed_and_its_provider_stale():
+def test_unknown_order_is_alarmed_and_provider_stale():
     state, alarms = folded(
         [
             *funded(),
@@ -115,7 +115,7 @@ def test_an_order_that_was_never_seen_to_open_is_alarmed_and_its_provider_stale(
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_a_finished_order_does_not_end_again(again):
+def test_finished_order_does_not_end_again(again):
     history = [*funded(make_order_open()), ledger_of(2, 1_300, make_order_fulfill())]
     before, _ = folded(history)
     state, alarms = folded([*history, ledger_of(3, 1_700, again)])
@@ -127,14 +127,14 @@ def test_a_finished_order_does_not_end_again(again):
     assert figures.completed_orders == 1
 
 
-def test_an_order_that_ends_for_other_parties_is_left_alone():
+def test_order_end_for_other_parties_is_ignored():
     other = make_order_cancel(taker=account("somebody else"))
     state, alarms = after_opening(ledger_of(2, 1_300, other))
     assert kinds(alarms) == ["order_mismatch"]
     assert state.orders[word("order")].chain_status == "open"
 
 
-def test_an_order_that_opens_twice_keeps_its_first_form():
+def test_reopened_order_keeps_its_first_terms():
     again = make_order_open(
         amount=usdc(20), lp_lock=usdc(20), free_after=usdc(40), locked_after=usdc(60), pseq=3
     )
@@ -150,7 +150,7 @@ def test_an_order_that_opens_twice_keeps_its_first_form():
     [(make_order_fulfill(), "fulfilled"), (make_order_cancel(), "cancelled")],
     ids=["fulfil", "cancel"],
 )
-def test_a_late_settlement_leaves_the_order_expired_but_frees_its_lock(late, chain_status, split):
+def test_late_settlement_stays_expired_but_frees_its_lock(late, chain_status, split):
     clock = [ledger_of(2, 1_601)] if split else []
     state, alarms = after_opening(*clock, ledger_of(3, 1_602, late))
     assert kinds(alarms) == ["contract_rule"]
@@ -161,13 +161,13 @@ def test_a_late_settlement_leaves_the_order_expired_but_frees_its_lock(late, cha
     assert (figures.available, figures.committed) == (late.free_after, 0)
 
 
-def test_an_order_pruned_before_its_expiry_is_expired_and_alarmed():
+def test_early_pruned_order_is_expired_and_alarmed():
     state, alarms = after_opening(ledger_of(2, 1_600, make_order_expire()))
     assert kinds(alarms) == ["contract_rule"]
     assert state.orders[word("order")].status == "expired"
 
 
-def test_an_order_pruned_in_the_ledger_that_passes_it_is_told_once():
+def test_order_pruned_at_expiry_changes_once():
     state, _ = folded(funded(make_order_open()))
     changes = fold_ledger(state, *ledger_of(2, 1_601, make_order_expire()))
     assert changes.alarms == ()
@@ -176,7 +176,7 @@ def test_an_order_pruned_in_the_ledger_that_passes_it_is_told_once():
     ]
 
 
-def test_an_order_that_opens_past_its_expiry_is_expired_by_its_own_ledger():
+def test_order_opened_past_expiry_expires_at_once():
     state, _ = folded(funded())
     stillborn = make_order_open(expires_at=1_100)
     changes = fold_ledger(state, *ledger_of(2, 1_101, stillborn))
@@ -186,7 +186,7 @@ def test_an_order_that_opens_past_its_expiry_is_expired_by_its_own_ledger():
     assert (figures.available, figures.active_orders) == (usdc(100), 0)
 
 
-def test_an_order_opened_and_settled_in_one_ledger_is_told_twice():
+def test_order_opened_and_settled_in_one_ledger_changes_twice():
     state, _ = folded(funded())
     changes = fold_ledger(state, *ledger_of(2, 1_200, make_order_open(), make_order_fulfill()))
     assert [order.status for order in changes.intents] == ["active", "fulfilled"]
@@ -202,12 +202,12 @@ def test_an_order_opened_and_settled_in_one_ledger_is_told_twice():
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_a_settlement_against_the_contracts_rules_is_alarmed(wrong):
+def test_settlement_against_contract_rules_is_alarmed(wrong):
     _, alarms = after_opening(ledger_of(2, 1_300, make_order_fulfill(**wrong)))
     assert set(kinds(alarms)) == {"contract_rule"}
 
 
-def test_a_stale_provider_follows_the_chains_balances_and_claims_no_reclaimable_lock():
+def test_stale_provider_follows_balances_without_reclaimable():
     gap = make_deposit(pseq=9, free_after=usdc(500), locked_after=usdc(40))
     state, alarms = after_opening(ledger_of(2, 1_100, gap), ledger_of(3, 1_601))
     assert kinds(alarms) == ["sequence_gap"]
@@ -220,7 +220,7 @@ def test_a_stale_provider_follows_the_chains_balances_and_claims_no_reclaimable_
     assert (figures.available, figures.committed, figures.reclaimable) == (usdc(540), 0, 0)
 
 
-def test_a_provider_keeps_the_first_reason_it_went_stale_for():
+def test_provider_keeps_its_first_stale_reason():
     first = make_deposit(pseq=9, free_after=usdc(200))
     second = make_deposit(pseq=20, free_after=usdc(300))
     state, alarms = folded([*funded(), ledger_of(2, 1_100, first), ledger_of(3, 1_200, second)])
@@ -228,25 +228,25 @@ def test_a_provider_keeps_the_first_reason_it_went_stale_for():
     assert state.books[PROVIDER].figures.stale == f"sequence_gap: {alarms[0].detail}"
 
 
-def test_history_that_starts_in_the_middle_is_a_gap():
+def test_history_without_its_start_is_a_gap():
     _, alarms = folded([ledger_of(1, 1_000, make_deposit(pseq=2))])
     assert kinds(alarms) == ["sequence_gap"]
 
 
-def test_a_bond_other_than_the_whole_is_alarmed():
+def test_partial_bond_is_alarmed():
     _, alarms = folded([ledger_of(1, 1_000, make_config_set(bond_bps=5_000))])
     assert alarms == [BookAlarm("unsupported_bond", "escrow", alarms[0].detail)]
 
 
 @pytest.mark.parametrize(("schema", "expected"), [(1, []), (2, ["unknown_schema"])])
-def test_an_upgrade_to_an_unknown_schema_is_alarmed(schema: int, expected: list[str]):
+def test_upgrade_to_unknown_schema_is_alarmed(schema: int, expected: list[str]):
     model = ContractModel()
     model.upgraded(schema)
     _, alarms = folded([model.close()])
     assert kinds(alarms) == expected
 
 
-def test_a_ledger_touches_only_the_providers_it_names():
+def test_ledger_changes_only_providers_it_names():
     model = ContractModel()
     names = [account(f"provider {n}") for n in range(5)]
     for rail in ("venmo", "wise"):
@@ -271,7 +271,7 @@ def test_a_ledger_touches_only_the_providers_it_names():
     assert len(changes.offers.removed) == 5
 
 
-def test_a_ledger_without_events_changes_nothing_but_the_clock():
+def test_ledger_without_events_moves_only_the_clock():
     state, _ = folded(funded())
     changes = fold_ledger(state, ledger_close(2, 1_005), [])
     assert (changes.books, changes.orders, changes.depth, changes.rails) == ({}, {}, {}, {})
@@ -280,7 +280,7 @@ def test_a_ledger_without_events_changes_nothing_but_the_clock():
     assert state.as_of == ledger_close(2, 1_005)
 
 
-def test_the_final_message_of_a_ledger_is_marked():
+def test_last_message_of_a_ledger_is_marked():
     story = RandomHistory(1)
     state = BookState()
     for _ in range(100):
@@ -292,7 +292,7 @@ def test_the_final_message_of_a_ledger_is_marked():
         assert [order[m.op] for m in said] == sorted(order[m.op] for m in said)
 
 
-def test_amounts_in_messages_are_strings_of_digits_and_counts_are_numbers():
+def test_messages_have_amounts_as_text_counts_as_numbers():
     state, _ = folded(funded())
     model_changes = fold_ledger(state, *ledger_of(2, 1_005, make_order_open(direction="offramp")))
     (intent,) = model_changes.intents
@@ -305,7 +305,7 @@ def test_amounts_in_messages_are_strings_of_digits_and_counts_are_numbers():
 # What a stranger can make every client receive
 
 
-def test_a_tiny_deposit_of_a_provider_with_everything_sends_little():
+def test_small_deposit_sends_few_messages():
     model = ContractModel()
     currencies = tuple(f"{letter}UR" for letter in "ABCDEFGHIJKLMNOPQRST")
     rails = [f"rail_{number}" for number in range(10)]

@@ -1,4 +1,4 @@
-"""When a provider's terms are an offer, and how offers differ."""
+"""Conditions that make a provider's terms an offer, and differences of offers."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -82,7 +82,7 @@ def offers(
 # Listed or not
 
 
-def test_terms_with_escrow_a_payee_and_an_open_rail_are_an_offer():
+def test_terms_with_every_condition_are_an_offer():
     (offer,) = offers()
     assert offer == OfferRow(
         provider=PROVIDER,
@@ -118,21 +118,21 @@ def test_terms_with_escrow_a_payee_and_an_open_rail_are_an_offer():
     ],
     ids=str,
 )
-def test_each_missing_condition_takes_the_offer_away(circumstances: dict[str, Any]):
+def test_missing_condition_removes_the_offer(circumstances: dict[str, Any]):
     assert offers(**circumstances) == []
 
 
-def test_an_offramp_needs_no_payee():
+def test_offramp_needs_no_payee():
     (offer,) = offers(make_terms(direction="offramp"), payees=())
     assert offer.direction == "offramp"
 
 
-def test_terms_whose_least_is_above_their_most_are_no_offer():
+def test_min_above_max_is_no_offer():
     assert offers(make_terms(min=usdc(51))) == []
 
 
 @pytest.mark.parametrize("least", ["0", "0.5", "1"])
-def test_an_offer_takes_an_order_of_one_usdc_at_least(least: str):
+def test_smallest_order_is_one_usdc(least: str):
     terms = make_terms(min=usdc(least))
     assert offers(terms, provider=make_provider(free=usdc(0))) == []
     assert offers(terms, provider=make_provider(free=usdc("0.9999999"))) == []
@@ -140,7 +140,7 @@ def test_an_offer_takes_an_order_of_one_usdc_at_least(least: str):
     assert offers(make_terms(min=usdc(least), max=usdc("0.9999999"))) == []
 
 
-def test_of_many_offers_the_first_by_identity_are_listed():
+def test_listed_offers_are_the_first_by_identity():
     # 26 + 26 + 26 currencies, on one rail: ISO 4217 has fewer, but a rail is the admin's.
     codes = [f"{first}{last}A" for first in "ABC" for last in ascii_uppercase]
     terms = [make_terms(currency=code) for code in reversed(codes)]
@@ -153,12 +153,12 @@ def test_of_many_offers_the_first_by_identity_are_listed():
 @pytest.mark.parametrize(
     ("free", "largest"), [(10, 10), (49, 49), (50, 50), (51, 50)], ids=lambda n: str(n)
 )
-def test_the_largest_order_is_what_both_terms_and_escrow_allow(free: int, largest: int):
+def test_max_is_limited_by_terms_and_escrow(free: int, largest: int):
     (offer,) = offers(provider=make_provider(free=usdc(free)))
     assert (offer.max, offer.available) == (usdc(largest), usdc(free))
 
 
-def test_locks_of_expired_orders_are_available_and_not_locked():
+def test_locks_of_expired_orders_are_available():
     provider = make_provider(free=usdc(5), locked=usdc(40), reclaimable=usdc(30))
     (offer,) = offers(provider=provider)
     assert (offer.available, offer.locked, offer.max) == (usdc(35), usdc(10), usdc(35))
@@ -167,7 +167,7 @@ def test_locks_of_expired_orders_are_available_and_not_locked():
 # Grouping
 
 
-def test_rails_with_equal_terms_share_an_offer_in_order_of_name():
+def test_rails_with_equal_terms_share_an_offer():
     for order in permutations(RAILS):
         (offer,) = offers(*(make_terms(rail) for rail in order))
         assert offer.rails == RAILS
@@ -184,13 +184,13 @@ def test_rails_with_equal_terms_share_an_offer_in_order_of_name():
     ],
     ids=str,
 )
-def test_unequal_terms_are_offers_of_their_own(other: dict[str, Any]):
+def test_unequal_terms_are_separate_offers(other: dict[str, Any]):
     found = offers(make_terms("venmo"), make_terms("wise", **other))
     assert sorted(offer.rails for offer in found) == [("venmo",), ("wise",)]
 
 
 @pytest.mark.parametrize("other", [{"tier": 3}, {"fee_bps": 30}], ids=str)
-def test_rails_of_unequal_tier_or_fee_never_share_an_offer(other: dict[str, Any]):
+def test_rails_of_other_tier_or_fee_are_separate_offers(other: dict[str, Any]):
     rails = (make_rail("venmo"), make_rail("wise", **other))
     found = offers(make_terms("venmo"), make_terms("wise"), rails=rails)
     assert [(offer.rails, offer.tier, offer.fee_bps) for offer in found] == [
@@ -199,12 +199,12 @@ def test_rails_of_unequal_tier_or_fee_never_share_an_offer(other: dict[str, Any]
     ]
 
 
-def test_a_rail_without_a_payee_stays_out_of_the_group():
+def test_rail_without_payee_is_left_out_of_the_offer():
     (offer,) = offers(make_terms("venmo"), make_terms("wise"), payees=(make_payee("wise"),))
     assert offer.rails == ("wise",)
 
 
-def test_a_limit_beyond_the_escrow_still_tells_terms_apart():
+def test_max_above_escrow_still_separates_offers():
     found = offers(
         make_terms("venmo", max=usdc(500)),
         make_terms("wise", max=usdc(600)),
@@ -222,24 +222,24 @@ def test_a_limit_beyond_the_escrow_still_tells_terms_apart():
 @pytest.mark.parametrize(
     ("seconds", "orders", "mean"), [(0, 0, 0), (295, 1, 295), (5, 2, 3), (7, 3, 2), (8, 3, 3)]
 )
-def test_the_mean_of_fulfilment_is_rounded_half_up(seconds: int, orders: int, mean: int):
+def test_mean_fulfillment_is_rounded_half_up(seconds: int, orders: int, mean: int):
     provider = make_provider(fulfillment_seconds=seconds, completed_orders=orders)
     (offer,) = offers(provider=provider)
     assert (offer.completed_orders, offer.avg_fulfillment_seconds) == (orders, mean)
 
 
-def test_handles_are_shown_for_the_rails_of_an_onramp_that_publish_one():
+def test_onramp_shows_published_handles():
     payees = (make_payee("venmo", "@ann"), make_payee("wise"))
     (offer,) = offers(make_terms("venmo"), make_terms("wise"), payees=payees)
     assert offer.handles == {"venmo": "@ann"}
 
 
-def test_an_offramp_shows_no_handle():
+def test_offramp_shows_no_handle():
     (offer,) = offers(make_terms(direction="offramp"), payees=(make_payee("venmo", "@ann"),))
     assert offer.handles == {}
 
 
-def test_a_handle_counts_only_with_its_own_hash():
+def test_handle_must_match_its_hash():
     another = canonical_payee_hash("@bob")
     assert published_handle("@ann", canonical_payee_hash("@ann")) == "@ann"
     assert published_handle("@Ann", canonical_payee_hash("@ann")) is None
@@ -249,7 +249,7 @@ def test_a_handle_counts_only_with_its_own_hash():
 
 
 @pytest.mark.parametrize("handle", ["a" * 256, "é" * 256, "@änn 漢字", "Zahl'", "€"])
-def test_a_handle_of_up_to_256_printable_characters_is_published(handle: str):
+def test_printable_handle_up_to_256_is_published(handle: str):
     assert published_handle(handle, canonical_payee_hash(handle)) == handle
 
 
@@ -257,11 +257,11 @@ def test_a_handle_of_up_to_256_printable_characters_is_published(handle: str):
     "handle",
     ["a" * 257, "@ann\n", "\t@ann", "@\u202enna", "@an\u200bn", "@ann\x7f", "\ud7ff\ue000"],
 )
-def test_a_handle_that_is_long_or_not_printable_is_not_published(handle: str):
+def test_long_or_unprintable_handle_is_not_published(handle: str):
     assert published_handle(handle, canonical_payee_hash(handle)) is None
 
 
-def test_the_canonical_hash_is_sha256_of_the_handles_utf8():
+def test_canonical_hash_is_sha256_of_utf8():
     # FIPS 180-2, appendix B.1: SHA-256("abc").
     assert canonical_payee_hash("abc") == (
         "0xba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -271,7 +271,7 @@ def test_the_canonical_hash_is_sha256_of_the_handles_utf8():
 # Rails of a provider
 
 
-def test_accepted_rails_are_distinct_sorted_and_of_both_directions():
+def test_accepted_rails_are_distinct_sorted_of_both_directions():
     terms = (make_terms("wise"), make_terms("venmo", direction="offramp"), make_terms("venmo"))
     payees = {"wise": make_payee("wise")}
     rails = {rail: make_rail(rail) for rail in RAILS}
@@ -293,13 +293,13 @@ def test_offers_are_compared_by_identity():
     assert (changes.removed, changes.added, changes.updated) == ((gone,), (new,), (dearer,))
 
 
-def test_equal_books_do_not_differ():
+def test_equal_books_have_no_changes():
     before = {offer.key: offer for offer in offers()}
     changes = compare(before, dict(before))
     assert (changes.removed, changes.added, changes.updated) == ((), (), ())
 
 
-def test_an_entry_writes_amounts_as_digits_and_arrays_as_lists():
+def test_entry_has_amounts_as_text_and_arrays_as_lists():
     (offer,) = offers(payees=(make_payee("venmo", "@ann"),))
     assert offer_entry(offer) == {
         "provider": PROVIDER,

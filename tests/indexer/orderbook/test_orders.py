@@ -1,4 +1,4 @@
-"""What one event, or the clock, makes of one order."""
+"""One order after one event, or after the clock."""
 
 from dataclasses import fields
 
@@ -31,7 +31,7 @@ IN_TIME = UnixSeconds(1_300)
 LATE = UnixSeconds(1_601)
 
 
-def test_an_opening_is_copied_with_all_its_terms():
+def test_open_order_copies_every_term():
     event = make_order_open()
     order = open_order(event)
     copied = {field.name for field in fields(event)} & {*order._fields}
@@ -48,7 +48,7 @@ def test_an_opening_is_copied_with_all_its_terms():
 @pytest.mark.parametrize(
     ("now", "past"), [(EXPIRES - 1, False), (EXPIRES, False), (EXPIRES + 1, True)]
 )
-def test_an_order_is_past_its_expiry_strictly_after_it(now: UnixSeconds, past: bool):
+def test_order_is_active_at_its_expiry(now: UnixSeconds, past: bool):
     assert is_past_expiry(open_order(make_order_open()), now) is past
 
 
@@ -65,14 +65,14 @@ def test_an_order_is_past_its_expiry_strictly_after_it(now: UnixSeconds, past: b
         (make_order_expire(), IN_TIME, "expired", "expired"),
     ],
 )
-def test_each_end_gives_its_status(event, now: UnixSeconds, status: str, chain_status: str):
+def test_end_event_sets_status(event, now: UnixSeconds, status: str, chain_status: str):
     order = end_order(open_order(make_order_open()), event, now)
     assert (order.status, order.chain_status) == (status, chain_status)
     assert (order.end_tx, order.ended_at) == (event.seen.tx_hash, event.seen.block_time)
 
 
 @pytest.mark.parametrize("now", [IN_TIME, LATE])
-def test_a_settlement_keeps_what_was_claimed_and_paid(now: UnixSeconds):
+def test_settlement_keeps_claim_and_amounts(now: UnixSeconds):
     event = make_order_fulfill()
     order = end_order(open_order(make_order_open()), event, now)
     kept = (
@@ -84,12 +84,12 @@ def test_a_settlement_keeps_what_was_claimed_and_paid(now: UnixSeconds):
     }
 
 
-def test_the_clock_expires_an_order_that_stays_open_on_chain():
+def test_clock_expires_order_still_open_on_chain():
     order = expire_order(open_order(make_order_open()))
     assert (order.status, order.chain_status, order.end_tx) == ("expired", "open", None)
 
 
-def test_pruning_an_order_that_the_clock_expired_closes_it_on_chain():
+def test_pruning_closes_expired_order_on_chain():
     order = end_order(expire_order(open_order(make_order_open())), make_order_expire(), LATE)
     assert (order.status, order.chain_status) == ("expired", "expired")
 
@@ -110,7 +110,7 @@ DONE = end_order(OPEN, make_order_fulfill(), IN_TIME)
         (OPEN._replace(taker=account("other")), "order_mismatch"),
     ],
 )
-def test_an_end_that_fits_no_open_order_is_refused(order, kind: str, event):
+def test_end_without_matching_open_order_is_refused(order, kind: str, event):
     refused = end_problem(order, event)
     assert refused is not None
     assert refused[0] == kind
@@ -118,7 +118,7 @@ def test_an_end_that_fits_no_open_order_is_refused(order, kind: str, event):
 
 
 @pytest.mark.parametrize("order", [OPEN, expire_order(OPEN)])
-def test_an_end_of_an_order_open_on_chain_is_not_refused(order):
+def test_end_of_order_open_on_chain_is_accepted(order):
     assert end_problem(order, make_order_expire()) is None
 
 
@@ -149,24 +149,24 @@ def test_an_end_of_an_order_open_on_chain_is_not_refused(order):
         ),
     ],
 )
-def test_ends_against_the_contracts_rules_are_counted(event, now: UnixSeconds, count: int):
+def test_violations_of_contract_rules_are_counted(event, now: UnixSeconds, count: int):
     assert len(end_violations(OPEN, event, now)) == count
 
 
-def test_the_fee_of_a_release_is_rounded_down():
+def test_release_fee_is_rounded_down():
     order = OPEN._replace(fee_bps=33)
     event = make_order_fulfill(released=101, fee=0, lp_free_delta=OPEN.lp_lock - 101)
     assert end_violations(order, event, IN_TIME) == []
 
 
-def test_an_offramp_credits_the_release_without_the_fee():
+def test_offramp_credits_release_without_fee():
     order = open_order(make_order_open(direction="offramp", taker_lock=usdc(40)))
     event = make_order_fulfill(lp_free_delta=usdc("79.8"), recipient=PROVIDER)
     assert end_violations(order, event, IN_TIME) == []
     assert len(end_violations(order, make_order_fulfill(lp_free_delta=usdc(80)), IN_TIME)) == 1
 
 
-def test_an_entry_writes_amounts_as_digits_and_leaves_out_nothing():
+def test_entry_has_amounts_as_text_and_every_field():
     entry = order_entry(DONE)
     assert entry["amount"] == "400000000"
     assert entry["fee"] == "2000000"

@@ -1,4 +1,4 @@
-"""Random histories: what is folded and stored is what the formulas give, after every ledger.
+"""Random histories: fold and store equal the formulas after every ledger.
 
 And the same with a bug planted in the fold or in the store, which must be found: a check that
 passes whatever the code does would prove nothing.
@@ -49,19 +49,19 @@ SEEDS = st.integers(0, 2**32)
 
 @effort(16)
 @given(seed=SEEDS, providers=st.integers(1, 4))
-def test_after_every_ledger_the_fold_is_what_the_formulas_give(seed: int, providers: int):
+def test_fold_equals_formulas_after_every_ledger(seed: int, providers: int):
     walk_pure(RandomHistory(seed, providers), 100)
 
 
 @effort(2)
 @given(seed=SEEDS)
-def test_a_crowd_of_offers_is_what_the_formulas_give(seed: int):
+def test_many_offers_equal_formulas(seed: int):
     walk_pure(RandomHistory(seed, providers=2, crowded=True), 15)
 
 
 @effort(4)
 @given(seed=SEEDS, providers=st.integers(1, 4))
-def test_after_every_ledger_rows_and_stream_are_what_the_formulas_give(
+def test_rows_and_stream_equal_formulas_after_every_ledger(
     connection: Connection, seed: int, providers: int
 ):
     with connection.begin_nested() as example:
@@ -71,7 +71,7 @@ def test_after_every_ledger_rows_and_stream_are_what_the_formulas_give(
 
 @effort(2)
 @given(seed=SEEDS, cuts=st.integers(0, 2**32))
-def test_ranges_cut_anywhere_and_a_rebuild_leave_the_same_rows_and_messages(
+def test_any_ranges_and_a_rebuild_give_equal_rows_and_messages(
     connection: Connection, seed: int, cuts: int
 ):
     history = RandomHistory(seed).ledgers(90)
@@ -113,7 +113,7 @@ def _cut(history: list[Ledger], seed: int) -> list[list[Ledger]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_rebuild_equals_the_fold_of_every_ledger_and_needs_only_those_with_events(seed: int):
+def test_rebuild_from_ledgers_with_events_equals_full_fold(seed: int):
     history = RandomHistory(seed).ledgers(300)
     state = BookState()
     for ledger in history:
@@ -124,7 +124,7 @@ def test_a_rebuild_equals_the_fold_of_every_ledger_and_needs_only_those_with_eve
         assert rebuilt.books == state.books
 
 
-def test_random_histories_reach_every_kind_of_event_and_outcome():
+def test_random_history_covers_events_and_outcomes():
     history = events_of(RandomHistory(7).ledgers(1_200))
     kinds = {type(event) for event in history}
     assert {*get_args(EscrowEvent), *get_args(RailTermsEvent)} - kinds == {EscrowUpgraded}
@@ -240,14 +240,14 @@ def _walk_several() -> None:
 
 
 @pytest.mark.parametrize("bug", FOLD_BUGS)
-def test_a_bug_in_the_fold_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
+def test_bug_in_the_fold_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
     FOLD_BUGS[bug](monkeypatch)
     with pytest.raises(AssertionError):
         _walk_several()
 
 
 @pytest.mark.parametrize("bug", STORE_BUGS)
-def test_a_bug_in_the_store_is_found(
+def test_bug_in_the_store_is_found(
     bug: str, monkeypatch: pytest.MonkeyPatch, connection: Connection
 ):
     STORE_BUGS[bug](monkeypatch)
@@ -257,9 +257,7 @@ def test_a_bug_in_the_store_is_found(
         example.rollback()
 
 
-def test_a_bug_in_combining_ledgers_is_found(
-    monkeypatch: pytest.MonkeyPatch, connection: Connection
-):
+def test_bug_in_combining_ledgers_is_found(monkeypatch: pytest.MonkeyPatch, connection: Connection):
     history = RandomHistory(5).ledgers(60)
     sound = _in_ranges(connection, [history])
     monkeypatch.setattr(store, "combine", lambda ledgers: combine(ledgers[-1:]))

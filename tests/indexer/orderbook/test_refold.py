@@ -1,4 +1,4 @@
-"""A fold from nothing beside the stored book: what it holds, what differs, what it writes."""
+"""Refold of the book beside the stored one: memory, differences and writes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def written_by(conn: Connection) -> Any:
     return conn.scalar(select(literal_column("xmin::text")).select_from(tables.book))
 
 
-def test_a_refold_of_what_was_ingested_changes_and_says_nothing(connection: Connection, history):
+def test_refold_of_ingested_ledgers_changes_nothing(connection: Connection, history):
     apply_range(connection, history)
     before, said = dump(connection), last_message(connection)
     refold = refolded(connection, history)
@@ -47,14 +47,14 @@ def test_a_refold_of_what_was_ingested_changes_and_says_nothing(connection: Conn
     assert refold.book.events == sum(len(events) for _, events in history)
 
 
-def test_only_ledgers_with_events_are_needed_and_the_last(connection: Connection, history):
+def test_refold_needs_ledgers_with_events_and_the_last(connection: Connection, history):
     apply_range(connection, history)
     with_events = [ledger for ledger in history[:-1] if ledger[1]] + history[-1:]
     assert refolded(connection, with_events).replace_stored() is False
 
 
 @pytest.mark.parametrize("window", [1, 7, 10_000])
-def test_orders_that_ended_are_let_go_and_the_rows_are_all_there(
+def test_ended_orders_leave_memory_but_keep_rows(
     connection: Connection, history, monkeypatch: pytest.MonkeyPatch, window: int
 ):
     monkeypatch.setattr(book_refold, "WINDOW_EVENTS", window)
@@ -68,9 +68,7 @@ def test_orders_that_ended_are_let_go_and_the_rows_are_all_there(
     assert dump(connection) == expected_rows(history)
 
 
-def test_where_nothing_was_stored_offers_are_sent_and_no_order_of_the_past(
-    connection: Connection, history
-):
+def test_refold_of_empty_book_sends_offers_only(connection: Connection, history):
     refolded(connection, history).replace_stored()
     told = stream(connection)
     assert {(row.channel, row.op, row.revised) for row in told} == {("orderbook", "add", True)}
@@ -96,7 +94,7 @@ def spoil(conn: Connection) -> None:
     conn.execute(delete(tables.payees))
 
 
-def test_what_differs_is_named_written_and_told(connection: Connection, history):
+def test_differences_are_listed_written_and_sent(connection: Connection, history):
     apply_range(connection, history)
     sound, clients = dump(connection), last_message(connection)
     spoil(connection)
@@ -120,7 +118,7 @@ def test_what_differs_is_named_written_and_told(connection: Connection, history)
     assert {(row.ledger, row.revised) for row in told} == {(history[-1][0].height, True)}
 
 
-def test_rows_that_no_fact_stands_for_go(connection: Connection, history):
+def test_rows_without_facts_are_deleted(connection: Connection, history):
     apply_range(connection, history[:60])
     now = dump(connection)
     apply_range(connection, history[60:])
@@ -130,7 +128,7 @@ def test_rows_that_no_fact_stands_for_go(connection: Connection, history):
     assert dump(connection) == now
 
 
-def test_readers_can_tell_that_a_book_was_mended(engine: Engine, history: list[Ledger]):
+def test_repaired_book_has_a_new_writer(engine: Engine, history: list[Ledger]):
     with engine.begin() as conn:
         apply_range(conn, history)
     with engine.begin() as conn:
@@ -145,15 +143,13 @@ def test_readers_can_tell_that_a_book_was_mended(engine: Engine, history: list[L
         assert written_by(conn) == before
 
 
-def test_a_book_without_facts_is_emptied(connection: Connection, history):
+def test_book_without_facts_is_emptied(connection: Connection, history):
     apply_range(connection, history)
     assert refolded(connection, []).replace_stored() is True
     assert all(rows == [] for rows in dump(connection).values())
 
 
-def test_a_client_of_a_spoilt_book_has_the_right_one_after_it_is_mended(
-    connection: Connection, history
-):
+def test_client_has_the_right_book_after_repair(connection: Connection, history):
     before = last_message(connection)
     # A range was lost, and with it some events of some providers; later it was found again.
     apply_range(connection, history[:40])
@@ -165,7 +161,7 @@ def test_a_client_of_a_spoilt_book_has_the_right_one_after_it_is_mended(
     client.check(history)
 
 
-def test_scratch_tables_that_were_left_behind_are_made_anew(connection: Connection, history):
+def test_leftover_scratch_tables_are_recreated(connection: Connection, history):
     Refold(connection, CHAIN).take(history[:5])
     refold = refolded(connection, history)
     assert refold.replace_stored() is True
@@ -175,7 +171,7 @@ def test_scratch_tables_that_were_left_behind_are_made_anew(connection: Connecti
     assert left == []
 
 
-def test_the_indexers_role_can_refold(indexer_engine: Engine, history: list[Ledger]):
+def test_indexer_role_can_refold(indexer_engine: Engine, history: list[Ledger]):
     with indexer_engine.begin() as conn:
         refold = refolded(conn, history)
         assert refold.replace_stored() is True
@@ -189,7 +185,7 @@ def standing(conn: Connection) -> Sequence[tuple[str, str]]:
     return [(alarm.kind, alarm.subject) for alarm in open_alarms(conn)]
 
 
-def test_alarms_become_those_of_the_fold(connection: Connection, history):
+def test_stored_alarms_become_those_of_the_fold(connection: Connection, history):
     lost = [(ledger, [] if n == 70 else events) for n, (ledger, events) in enumerate(history)]
     assert history[70][1]
     for alarm in apply_range(connection, lost):
@@ -202,14 +198,14 @@ def test_alarms_become_those_of_the_fold(connection: Connection, history):
     assert standing(connection) == [("undecodable", "100/ab/1")], "cleared is not raised again"
 
 
-def test_an_alarm_that_never_stood_is_raised(connection: Connection, history):
+def test_missing_alarm_is_raised(connection: Connection, history):
     lost = [(ledger, [] if n == 70 else events) for n, (ledger, events) in enumerate(history)]
     refold = refolded(connection, lost)
     reconcile_alarms(connection, CHAIN, refold.book.alarms.values(), refold.book.state.books)
     assert {*standing(connection)} == {*refold.book.alarms}
 
 
-def test_an_empty_table_costs_no_look_at_all_of_it_for_each_row(connection: Connection, history):
+def test_insertion_into_empty_table_has_no_join(connection: Connection, history):
     refold = refolded(connection, history)
     statement = book_refold._Pair.of(tables.orders, CHAIN).insertion()
     compiled = str(statement.compile(dialect=connection.dialect))

@@ -1,4 +1,4 @@
-"""The stored book: however history is cut into ranges, rows and messages are the same."""
+"""The stored book: rows and messages are equal for any ranges."""
 
 import dataclasses
 import inspect
@@ -63,7 +63,7 @@ def stream(conn: Connection) -> list[Any]:
     return [tuple(row) for row in conn.execute(query.order_by(stored.id))]
 
 
-def test_load_holds_just_what_the_events_and_the_clock_touch(connection: Connection):
+def test_load_reads_only_affected_rows(connection: Connection):
     model = ContractModel()
     names = [account(f"provider {n}") for n in range(4)]
     model.rail_set("venmo")
@@ -95,7 +95,7 @@ def test_load_holds_just_what_the_events_and_the_clock_touch(connection: Connect
     assert set(load_state(connection, CHAIN, events, ledger.close_time).books) == set(names)
 
 
-def test_the_clock_moves_with_a_ledger_that_holds_nothing(connection: Connection):
+def test_empty_ledgers_move_the_clock(connection: Connection):
     apply(connection, [(ledger_close(5, 1_000), [])])
     apply(connection, [(ledger_close(6, 1_005), []), (ledger_close(7, 1_010), [])])
     row = connection.execute(select(tables.book)).one()
@@ -108,19 +108,19 @@ def test_no_ledgers_change_nothing(connection: Connection):
     assert connection.execute(select(tables.book)).all() == []
 
 
-def test_a_ledger_is_not_folded_twice(connection: Connection):
+def test_ledger_is_not_folded_twice(connection: Connection):
     history = random_history(1, 3)
     apply(connection, history)
     with pytest.raises(ValueError, match="folded already"):
         apply(connection, history[-1:])
 
 
-def test_an_event_outside_the_ledgers_is_refused(connection: Connection):
+def test_event_outside_the_ledgers_is_refused(connection: Connection):
     with pytest.raises(ValueError, match="not among the ledgers"):
         apply_ledgers(connection, CHAIN, [ledger_close(2, 1_005)], [make_deposit()])
 
 
-def test_events_count_in_order_of_position_whatever_order_they_came_in(connection: Connection):
+def test_events_are_applied_by_position(connection: Connection):
     history = random_history(4, 40)
     ledgers, events = flat(history)
     random.Random(0).shuffle(events)
@@ -128,7 +128,7 @@ def test_events_count_in_order_of_position_whatever_order_they_came_in(connectio
     assert dump(connection) == rows_of(CHAIN, rebuild(history).state)
 
 
-def test_alarms_come_back_and_the_stale_provider_is_stored(connection: Connection):
+def test_alarms_are_returned_and_stale_provider_stored(connection: Connection):
     ledger = ledger_close()
     unknown = make_order_cancel(seen=make_deposit().seen, pseq=1)
     (first, *_) = apply_ledgers(connection, CHAIN, [ledger], [unknown])
@@ -137,7 +137,7 @@ def test_alarms_come_back_and_the_stale_provider_is_stored(connection: Connectio
     assert stale == f"balance_mismatch: {first.detail}"
 
 
-def test_a_late_fulfilment_is_stored_as_the_chain_has_it(connection: Connection):
+def test_late_fulfilment_is_stored_as_on_chain(connection: Connection):
     opening: list[BookEvent] = [make_deposit(), make_order_open()]
     apply(connection, [(ledger_close(1, 1_000), opening), (ledger_close(2, 1_601), [])])
     seen = seen_in(ledger_close(3, 1_602))
@@ -154,7 +154,7 @@ def opening_at(height: int) -> Ledger:
     return ledger, [make_deposit(seen=seen_in(ledger, 0)), order]
 
 
-def test_messages_are_kept_for_a_day_of_ledgers_and_pruned_now_and_then(connection: Connection):
+def test_messages_are_kept_for_a_day_of_ledgers(connection: Connection):
     def heights() -> list[int]:
         return [row[0] for row in stream(connection)]
 
@@ -174,14 +174,14 @@ def test_messages_are_kept_for_a_day_of_ledgers_and_pruned_now_and_then(connecti
     assert heights() == [1], "another chain's messages are not this chain's to drop"
 
 
-def test_a_range_that_jumps_over_a_round_number_prunes_too(connection: Connection):
+def test_range_across_a_pruning_height_prunes(connection: Connection):
     apply(connection, [opening_at(150)])
     ledgers = [ledger_close(height, 2_000) for height in range(20_199, 20_203)]
     apply(connection, [(ledger, []) for ledger in ledgers])
     assert stream(connection) == []
 
 
-def test_old_messages_are_found_without_a_scan(connection: Connection):
+def test_old_messages_are_found_by_index(connection: Connection):
     connection.execute(text("SET LOCAL enable_seqscan = off"))
     plan = connection.execute(
         text("EXPLAIN DELETE FROM projections.stream_events WHERE chain = 'c' AND ledger < 7")
@@ -189,7 +189,7 @@ def test_old_messages_are_found_without_a_scan(connection: Connection):
     assert "ix_stream_events_chain_ledger" in "\n".join(plan)
 
 
-def test_statements_do_not_grow_with_the_range(connection: Connection):
+def test_statement_count_is_independent_of_range(connection: Connection):
     history = random_history(6, 260)
     apply(connection, history[:60])
     counts = []
@@ -208,7 +208,7 @@ def test_statements_do_not_grow_with_the_range(connection: Connection):
     assert abs(counts[0] - counts[1]) <= 7
 
 
-def test_orders_are_found_by_their_keys_and_by_the_clock_without_a_scan(connection: Connection):
+def test_orders_are_found_by_index(connection: Connection):
     connection.execute(text("SET LOCAL enable_seqscan = off"))
     plan = connection.execute(
         text(
@@ -224,7 +224,7 @@ def test_orders_are_found_by_their_keys_and_by_the_clock_without_a_scan(connecti
 # Messages
 
 
-def test_what_is_published_reads_back_as_it_was(connection: Connection):
+def test_published_message_is_read_back(connection: Connection):
     apply(connection, random_history(9, 120))
     rows = connection.execute(select(tables.stream_events).order_by(tables.stream_events.c.id))
     kinds = set()
@@ -248,7 +248,7 @@ def test_what_is_published_reads_back_as_it_was(connection: Connection):
 # Committing
 
 
-def test_messages_of_a_second_writer_wait_until_the_first_has_committed(engine: Engine):
+def test_messages_of_second_writer_wait_for_first_commit(engine: Engine):
     ours = [ledger_close()], [make_deposit(), make_order_open()]
     other = account("another")
     theirs = [
@@ -271,7 +271,7 @@ def test_messages_of_a_second_writer_wait_until_the_first_has_committed(engine: 
         ]
 
 
-def test_the_indexers_role_can_do_all_of_it(indexer_engine: Engine):
+def test_indexer_role_can_write_the_book(indexer_engine: Engine):
     history = random_history(2, 50)
     with indexer_engine.begin() as conn:
         apply(conn, history[:30])
@@ -281,7 +281,7 @@ def test_the_indexers_role_can_do_all_of_it(indexer_engine: Engine):
         assert refolded(conn, history).replace_stored() is False
 
 
-def test_a_transaction_that_does_not_commit_leaves_the_book_as_it_was(indexer_engine: Engine):
+def test_rollback_leaves_the_book_unchanged(indexer_engine: Engine):
     history = random_history(2, 50)
     with indexer_engine.begin() as conn:
         apply(conn, history[:30])
@@ -307,10 +307,10 @@ def test_a_transaction_that_does_not_commit_leaves_the_book_as_it_was(indexer_en
     ],
     ids=lambda item: getattr(item, "__name__", ""),
 )
-def test_fields_are_named_and_ordered_as_the_columns(row_type: Any, table: Any):
+def test_row_fields_equal_table_columns(row_type: Any, table: Any):
     assert [*inspect.signature(row_type).parameters] == [column.name for column in table.columns]
 
 
-def test_the_configuration_is_stored_in_the_order_of_its_columns():
+def test_config_fields_equal_book_columns():
     columns = [column.name for column in tables.book.columns][3:-3]
     assert [field.name for field in dataclasses.fields(BookConfig)] == columns

@@ -134,14 +134,14 @@ def escrow(shown: Shown) -> tuple[int, int, int]:
     return row["free"], row["locked"], row["reclaimable"]
 
 
-def test_01_an_onramp_without_a_payee_is_no_offer(story: Story):
+def test_01_onramp_without_payee_is_no_offer(story: Story):
     shown = story.shown["1"]
     assert (shown.offers, shown.rows["offers"], shown.messages) == ([], [], [])
     assert balances(shown) == ("100", "0")
     assert shown.provider["acceptedRails"] == []
 
 
-def test_02_a_payee_makes_it_an_offer(story: Story):
+def test_02_onramp_with_payee_is_an_offer(story: Story):
     shown = story.shown["2"]
     provider: Keypair = story.market.provider
     assert shown.offers == [
@@ -169,7 +169,7 @@ def test_02_a_payee_makes_it_an_offer(story: Story):
     assert (entry["min"], entry["max"]) == ("100000000", "500000000")
 
 
-def test_03_an_open_order_moves_available_to_locked(story: Story):
+def test_03_open_order_moves_available_to_locked(story: Story):
     shown, order_id = story.shown["3"], story.orders["first"]
     assert balances(shown) == ("60", "40")
     assert the_offer(shown)["maxAmount"] == "50"
@@ -194,7 +194,7 @@ def test_03_an_open_order_moves_available_to_locked(story: Story):
     ]
 
 
-def test_04_a_second_order_lowers_the_largest_order(story: Story):
+def test_04_second_order_lowers_max_amount(story: Story):
     shown = story.shown["4"]
     assert balances(shown) == ("30", "70")
     assert the_offer(shown)["maxAmount"] == "30"
@@ -205,14 +205,14 @@ def test_04_a_second_order_lowers_the_largest_order(story: Story):
     ]
 
 
-def test_05_a_filter_for_35_leaves_it_out_and_no_filter_does_not(story: Story):
+def test_05_min_amount_filter_excludes_the_offer(story: Story):
     shown = story.shown["4"]
     assert [offer["maxAmount"] for offer in shown.offers] == ["30"]
     assert shown.filtered["minAmount=35"] == []
     assert shown.filtered["minAmount=30"] == shown.offers
 
 
-def test_06_a_partial_release_is_fulfilled_with_its_amount_unchanged(story: Story):
+def test_06_partial_release_keeps_the_amount(story: Story):
     shown, order_id = story.shown["6"], story.orders["second"]
     assert escrow(shown) == (35 * UNIT, 40 * UNIT, 0)
     (stored,) = (row for row in shown.rows["orders"] if row["order_id"] == f"0x{order_id}")
@@ -229,7 +229,7 @@ def test_06_a_partial_release_is_fulfilled_with_its_amount_unchanged(story: Stor
     ]
 
 
-def test_07_an_order_is_active_at_its_expiry_and_expired_after_it(story: Story):
+def test_07_order_expires_after_its_expiry_time(story: Story):
     order_id = story.orders["first"]
     at, after = story.shown["7 at 1600"], story.shown["7 at 1601"]
     assert (at.orders[order_id]["status"], at.messages) == ("active", [])
@@ -244,7 +244,7 @@ def test_07_an_order_is_active_at_its_expiry_and_expired_after_it(story: Story):
     ]
 
 
-def test_08_pruning_an_expired_order_says_nothing_new(story: Story):
+def test_08_pruning_expired_order_sends_no_message(story: Story):
     before, shown = story.shown["7 at 1601"], story.shown["8"]
     assert shown.messages == []
     assert (shown.offers, shown.orders) == (before.offers, before.orders)
@@ -253,7 +253,7 @@ def test_08_pruning_an_expired_order_says_nothing_new(story: Story):
     assert {row["chain_status"] for row in shown.rows["orders"]} == {"fulfilled", "expired"}
 
 
-def test_09_equal_terms_on_a_second_rail_make_a_new_offer_of_both(story: Story):
+def test_09_equal_terms_on_second_rail_make_one_offer(story: Story):
     shown = story.shown["9"]
     assert the_offer(shown)["acceptedRails"] == ["venmo", "wise"]
     assert [message for message in shown.messages if message[1] != "update"] == [
@@ -262,7 +262,7 @@ def test_09_equal_terms_on_a_second_rail_make_a_new_offer_of_both(story: Story):
     ]
 
 
-def test_10_the_summary_counts_the_escrow_once_in_all_and_once_a_rail(story: Story):
+def test_10_summary_counts_escrow_once_and_once_per_rail(story: Story):
     assert story.shown["9"].summary == {
         "totalAvailableUsdc": "75",
         "totalLockedUsdc": "0",
@@ -286,7 +286,7 @@ def test_11_repricing_one_rail_splits_the_offer(story: Story):
     assert (shown.summary["totalAvailableUsdc"], shown.summary["offerCount"]) == ("75", 2)
 
 
-def test_12_a_drained_provider_has_no_offers_but_still_shows_its_rails(story: Story):
+def test_12_drained_provider_has_rails_but_no_offers(story: Story):
     shown = story.shown["12"]
     assert shown.messages == [
         ("orderbook", "remove", ["venmo"]),
@@ -297,7 +297,7 @@ def test_12_a_drained_provider_has_no_offers_but_still_shows_its_rails(story: St
     assert shown.provider["acceptedRails"] == ["venmo", "wise"]
 
 
-def test_13_a_nullifier_settles_one_order_alone(story: Story):
+def test_13_nullifier_settles_one_order_only(story: Story):
     before, shown = story.shown["13 before"], story.shown["13"]
     assert shown.ledger == before.ledger + 1, "the refused call had its ledger"
     assert shown.messages == []
@@ -306,7 +306,7 @@ def test_13_a_nullifier_settles_one_order_alone(story: Story):
     assert shown.orders[story.orders["two"]]["status"] == "active"
 
 
-def test_14_a_manual_release_has_a_transaction_but_no_nullifier(story: Story):
+def test_14_manual_release_has_transaction_without_nullifier(story: Story):
     shown, order_id = story.shown["14"], story.orders["two"]
     order = shown.orders[order_id]
     assert (order["status"], len(order["txHash"])) == ("fulfilled", 64)
@@ -314,7 +314,7 @@ def test_14_a_manual_release_has_a_transaction_but_no_nullifier(story: Story):
     assert ("intent", None, (order_id, "fulfilled")) in shown.messages
 
 
-def test_15_a_fulfilled_offramp_returns_the_bond_and_credits_the_release(story: Story):
+def test_15_offramp_returns_bond_and_credits_release(story: Story):
     opened, settled = story.shown["15 open"], story.shown["15 settled"]
     assert balances(opened) == ("35", "40")
     assert opened.summary["totalLockedUsdc"] == "40", "the taker's USDC is not counted"

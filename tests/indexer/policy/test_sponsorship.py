@@ -1,4 +1,4 @@
-"""Whose budget an onboarding is counted against."""
+"""Payer whose budget an onboarding counts against."""
 
 from sqlalchemy import Engine
 
@@ -15,7 +15,7 @@ def test_payer_of_a_direct_deposit_is_its_source_address(engine: Engine):
         assert payers_of(conn, [DIRECT.id]) == {DIRECT.id: DIRECT.source_address}
 
 
-def test_payer_of_a_deposit_address_is_who_sent_most(engine: Engine):
+def test_payer_of_deposit_address_is_largest_sender(engine: Engine):
     address = str(PAID_IN.deposit_address)
     with engine.begin() as conn:
         ask(conn, PAID_IN)

@@ -1,4 +1,4 @@
-"""What is told of a transfer at each stage, when all goes well and when it does not."""
+"""Transfer state at each stage, in normal and failed runs."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ def owed(evidence: TransferInputs, token: str = USDC) -> int:
 # The ways things go.
 
 
-def test_a_deposit_address_is_paid_swept_attested_and_delivered():
+def test_deposit_address_is_funded_swept_and_delivered():
     swept = signs(pay(NEW, AMOUNT, 15), "sweep", SWEEP)
     done = fold_transfer(delivered(swept))
     assert told(done) == [
@@ -100,12 +100,12 @@ def test_a_deposit_address_is_paid_swept_attested_and_delivered():
         (carried(TransferInputs(terms=SEND)), "COMPLETED", None),
     ],
 )
-def test_a_stage_says_why_it_waits(evidence: TransferInputs, stage: str, reason: str | None):
+def test_waiting_stage_has_a_reason(evidence: TransferInputs, stage: str, reason: str | None):
     progress = fold_transfer(evidence)
     assert (progress.stage, progress.reason) == (stage, reason)
 
 
-def test_a_withdrawal_names_its_stellar_transaction_first():
+def test_withdrawal_shows_its_stellar_transaction_first():
     sent = fold_transfer(submits(TransferInputs(terms=WITHDRAWAL)))
     assert (sent.stellar_tx, sent.external_tx) == (SUBMITTED_TX, None)
     done = fold_transfer(delivered(submits(TransferInputs(terms=WITHDRAWAL))))
@@ -126,20 +126,20 @@ def test_timeline_names_the_clock_of_each_time():
     assert progress.timeline[-1].at < progress.timeline[-2].at
 
 
-def test_a_send_is_one_transaction():
+def test_send_needs_one_transaction():
     done = fold_transfer(carried(submits(TransferInputs(terms=SEND))))
     assert told(done) == ["AWAITING_SIGNATURE", "COMPLETED"]
     assert (done.external_tx, done.stellar_tx) == (None, f"e{20:063x}")
     assert done.amount_delivered == AMOUNT
 
 
-def test_once_it_is_attested_anybody_may_finish_it():
+def test_self_finish_is_offered_once_attested():
     assert fold_transfer(carried(NEW)).self_finish is None
     assert fold_transfer(carried(NEW, stage="DELIVERING", message_id=NONCE)).self_finish == NONCE
     assert fold_transfer(delivered(NEW)).self_finish is None
 
 
-def test_a_verified_mint_alone_completes_it():
+def test_verified_mint_alone_completes_the_transfer():
     alone = replace(delivered(NEW).matched[0], source=None)
     progress = fold_transfer(replace(NEW, matched=(alone,)))
     assert told(progress) == ["AWAITING_FUNDS", "COMPLETED"]
@@ -148,7 +148,7 @@ def test_a_verified_mint_alone_completes_it():
 # What waits for the recipient, or for an operator.
 
 
-def test_a_missing_trustline_is_asked_for_only_once_the_source_is_irreversible():
+def test_missing_trustline_blocks_only_after_finality():
     missing = Obstacle(UnixSeconds(START + 300), "no_trustline", "open a trustline to USDC")
     without = replace(NEW, obstacles=(missing,))
     assert fold_transfer(without).stage == "AWAITING_FUNDS"
@@ -162,7 +162,7 @@ def test_a_missing_trustline_is_asked_for_only_once_the_source_is_irreversible()
     assert fold_transfer(delivered(without)).stage == "COMPLETED"
 
 
-def test_what_no_retry_mends_is_on_hold_with_its_reason_and_comes_off_it():
+def test_permanent_obstacle_holds_until_removed():
     frozen = Obstacle(UnixSeconds(START + 300), "frozen", "the token's issuer froze the address")
     paid = pay(NEW, AMOUNT, 15)
     held = fold_transfer(replace(paid, obstacles=(frozen,)))
@@ -175,7 +175,7 @@ def test_what_no_retry_mends_is_on_hold_with_its_reason_and_comes_off_it():
 # Deposits that are not what was agreed.
 
 
-def test_a_short_deposit_waits_and_goes_back_when_time_is_over():
+def test_short_deposit_waits_and_is_refunded_at_expiry():
     short = pay(NEW, AMOUNT - 1, 15)
     assert (fold_transfer(short).stage, fold_transfer(short).reason) == (
         "AWAITING_FUNDS",
@@ -198,7 +198,7 @@ def test_several_payments_add_up():
     assert fold_transfer(paid).timeline[1].tx == f"e{16:063x}"
 
 
-def test_an_excess_goes_back_and_the_quoted_amount_goes_on():
+def test_excess_is_refunded_and_quoted_amount_delivered():
     paid = pay(NEW, AMOUNT + LEAST, 15)
     assert (fold_transfer(paid).stage, owed(paid)) == ("FUNDED", LEAST)
     done = delivered(paid)
@@ -208,7 +208,7 @@ def test_an_excess_goes_back_and_the_quoted_amount_goes_on():
 
 
 @pytest.mark.parametrize(("close", "stage"), [(cancelled, "CANCELLED"), (expired, "EXPIRED")])
-def test_a_late_deposit_goes_back(close, stage: str):
+def test_late_deposit_is_refunded(close, stage: str):
     late = pay(close(NEW), AMOUNT, LATE)
     assert told(fold_transfer(late)) == ["AWAITING_FUNDS", stage, "REFUNDING"]
     assert owed(late) == AMOUNT
@@ -219,7 +219,7 @@ def test_a_late_deposit_goes_back(close, stage: str):
     assert (fold_transfer(again).stage, owed(again)) == ("REFUNDED", AMOUNT)
 
 
-def test_dust_is_shown_and_goes_back_when_there_is_more_of_it_or_on_command():
+def test_dust_is_refunded_when_enough_or_on_command():
     dust = pay(expired(NEW), LEAST - 1, LATE)
     assert (fold_transfer(dust).stage, fold_transfer(dust).reason) == ("EXPIRED", "below_minimum")
     assert fold_transfer(dust).refund.pending_below_minimum == LEAST - 1
@@ -227,14 +227,14 @@ def test_dust_is_shown_and_goes_back_when_there_is_more_of_it_or_on_command():
     assert fold_transfer(signs(dust, "refund", TxHash("refund"))).stage == "REFUNDING"
 
 
-def test_dust_that_somebody_has_sent_back_ends_nothing():
+def test_refunded_dust_ends_no_transfer():
     poked = give_back(pay(NEW, 1, 15), 1, 16)
     assert fold_transfer(poked).stage == "AWAITING_FUNDS"
     assert fold_transfer(pay(poked, AMOUNT, 17)).stage == "FUNDED"
     assert fold_transfer(give_back(pay(expired(NEW), 1, LATE), 1, LATE + 1)).stage == "EXPIRED"
 
 
-def test_another_token_funds_nothing_and_goes_back():
+def test_wrong_token_funds_nothing_and_is_refunded():
     wrong = pay(NEW, AMOUNT, 15, OTHER_TOKEN)
     assert (fold_transfer(wrong).stage, fold_transfer(wrong).reason) == (
         "AWAITING_FUNDS",
@@ -245,7 +245,7 @@ def test_another_token_funds_nothing_and_goes_back():
     assert fold_transfer(pay(wrong, AMOUNT, 16)).stage == "FUNDED"
 
 
-def test_cancelled_then_paid_is_sent_back_even_if_it_is_enough():
+def test_payment_after_cancel_is_refunded_in_full():
     assert fold_transfer(pay(cancelled(NEW), AMOUNT, LATE)).stage == "REFUNDING"
 
 
@@ -274,7 +274,7 @@ SWEPT = signs(PAID, "sweep", SWEEP)
         (pay(pay(expired(NEW), AMOUNT, LATE), LEAST, LATE, OTHER_TOKEN), (USDC, OTHER_TOKEN)),
     ],
 )
-def test_what_goes_back_takes_nothing_with_it_that_may_yet_be_carried_on(
+def test_refund_leaves_funds_that_may_be_delivered(
     evidence: TransferInputs, tokens: tuple[str, ...]
 ):
     assert fold_transfer(evidence).goes_back == tokens
@@ -284,7 +284,7 @@ def test_what_goes_back_takes_nothing_with_it_that_may_yet_be_carried_on(
 
 
 @pytest.mark.parametrize("close", [cancelled, expired])
-def test_a_burn_that_comes_late_is_delivered(close):
+def test_late_burn_is_delivered(close):
     over = close(TransferInputs(terms=DIRECT))
     late = fold_transfer(carried(over, height=LATE))
     assert told(late)[-2:] == [fold_transfer(over).stage, "CONFIRMING"]
@@ -297,7 +297,7 @@ def rewound(evidence: TransferInputs, tx: str, paid: int | None = None) -> Trans
     return replace(evidence, rewound=(*evidence.rewound, lost))
 
 
-def test_a_burn_that_was_taken_back_is_waited_for_until_it_is_proven_dead():
+def test_reorged_burn_is_awaited_until_proven_dead():
     lost = rewound(TransferInputs(terms=DIRECT), "0xburn")
     assert (fold_transfer(lost).stage, fold_transfer(lost).reason) == (
         "SUBMITTED",
@@ -310,7 +310,7 @@ def test_a_burn_that_was_taken_back_is_waited_for_until_it_is_proven_dead():
     assert fold_transfer(expired(dead)).stage == "EXPIRED"
 
 
-def test_a_deposit_that_was_taken_back_is_not_asked_for_again():
+def test_reorged_deposit_is_not_requested_again():
     payment = f"e{15:063x}"
     lost = rewound(NEW, payment, AMOUNT)
     assert (fold_transfer(lost).stage, fold_transfer(lost).reason) == (
@@ -321,7 +321,7 @@ def test_a_deposit_that_was_taken_back_is_not_asked_for_again():
     assert fold_transfer(rewound(NEW, payment, 1)).stage == "AWAITING_FUNDS"
 
 
-def test_a_transaction_that_failed_gives_way_to_another_try():
+def test_failed_transaction_allows_another_attempt():
     sent = submits(TransferInputs(terms=WITHDRAWAL))
     assert (
         fold_transfer(replace(sent, dead=frozenset([SUBMITTED_TX]))).stage == "AWAITING_SIGNATURE"
@@ -330,7 +330,7 @@ def test_a_transaction_that_failed_gives_way_to_another_try():
     assert fold_transfer(replace(swept, dead=frozenset([SWEEP]))).stage == "FUNDED"
 
 
-def test_the_first_burn_carries_it_and_others_are_further_deliveries():
+def test_first_burn_is_the_movement_others_are_extras():
     first = make_carried(DIRECT, 20)
     second = make_carried(DIRECT, 21)
     both = TransferInputs(terms=DIRECT, matched=(second, first))
@@ -339,7 +339,7 @@ def test_the_first_burn_carries_it_and_others_are_further_deliveries():
     assert fold_transfer(replace(both, matched=(first, further))).movement == "burn 21"
 
 
-def test_the_chain_it_waits_for_is_the_one_the_status_names():
+def test_status_names_the_chain_awaited():
     assert fold_transfer(carried(TransferInputs(terms=DIRECT))).status == "pending_external"
     assert fold_transfer(carried(TransferInputs(terms=WITHDRAWAL))).status == "pending_stellar"
     assert fold_transfer(submits(TransferInputs(terms=SEND))).status == "pending_stellar"

@@ -1,4 +1,4 @@
-"""Lives of transfers: all there are with few rows, and random ones with more, reorganised."""
+"""Transfer histories: all short ones, and random longer ones with reorgs."""
 
 import random
 from collections.abc import Iterator
@@ -59,11 +59,11 @@ def steps_of_all_lives(kind: str) -> frozenset[tuple[Stage, Stage]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_row_takes_one_legal_step(kind: str):
+def test_one_row_causes_one_legal_transition(kind: str):
     assert steps_of_all_lives(kind) - STEPS == set()
 
 
-def test_every_step_of_the_table_is_taken_in_some_life():
+def test_every_transition_occurs_in_a_history():
     assert STEPS - frozenset().union(*map(steps_of_all_lives, KINDS)) == set()
 
 
@@ -83,7 +83,7 @@ def walk(
 
 @effort(60)
 @given(seed=SEEDS)
-def test_no_interleaving_takes_an_illegal_step(seed: int):
+def test_interleavings_cause_legal_transitions_only(seed: int):
     for before, after, is_taken_back in walk(seed, 25, reorgs=True):
         was, now = fold_transfer(before).stage, fold_transfer(after).stage
         if is_taken_back:
@@ -94,7 +94,7 @@ def test_no_interleaving_takes_an_illegal_step(seed: int):
 
 @effort(40)
 @given(seed=SEEDS)
-def test_what_is_final_stays_whatever_is_added(seed: int):
+def test_final_stage_never_changes(seed: int):
     for before, after, _ in walk(seed, 30, reorgs=False):
         if state_machine.is_final(fold_transfer(before).stage):
             assert fold_transfer(after).stage == fold_transfer(before).stage
@@ -102,7 +102,7 @@ def test_what_is_final_stays_whatever_is_added(seed: int):
 
 @effort(40)
 @given(seed=SEEDS)
-def test_the_order_in_which_rows_arrived_does_not_matter(seed: int):
+def test_row_order_changes_nothing(seed: int):
     chance = random.Random(seed)
     for _, evidence, _ in walk(seed, 20, reorgs=True):
         assert fold_transfer(shuffled(chance, evidence)) == fold_transfer(evidence)
@@ -119,7 +119,7 @@ def shuffled(chance: random.Random, evidence: TransferInputs) -> TransferInputs:
 
 @effort(40)
 @given(seed=SEEDS)
-def test_what_a_reorganisation_takes_back_leaves_what_was_before(seed: int):
+def test_reorg_restores_the_earlier_state(seed: int):
     for before, after, _ in walk(seed, 20, reorgs=False):
         for back in reorganisations(after):
             if replace(back, rewound=before.rewound) == before:
@@ -131,7 +131,7 @@ def test_what_a_reorganisation_takes_back_leaves_what_was_before(seed: int):
 
 @effort(60)
 @given(seed=SEEDS)
-def test_no_money_at_a_deposit_address_is_kept_silently(seed: int):
+def test_held_money_is_owed_or_meant_for_owner(seed: int):
     for _, evidence, _ in walk(seed, 25, reorgs=True):
         progress = fold_transfer(evidence)
         for line in progress.refund.lines if progress.refund else ():
@@ -142,7 +142,7 @@ def test_no_money_at_a_deposit_address_is_kept_silently(seed: int):
 
 @effort(60)
 @given(seed=SEEDS)
-def test_a_refund_takes_nothing_that_may_yet_be_carried_on_and_owes_nothing_more(seed: int):
+def test_refund_leaves_funds_in_use_and_owes_no_more(seed: int):
     for _, evidence, _ in walk(seed, 25, reorgs=True):
         progress = fold_transfer(evidence)
         for token in progress.goes_back:
@@ -158,7 +158,7 @@ def is_meant_for_the_owner(evidence: TransferInputs, progress: TransferState) ->
 
 @effort(60)
 @given(seed=SEEDS)
-def test_a_transfer_whose_source_was_taken_back_asks_nobody_to_pay_again(seed: int):
+def test_reorged_source_requests_no_second_payment(seed: int):
     for _, evidence, is_taken_back in walk(seed, 25, reorgs=True):
         if is_taken_back and any(each.paid is None for each in evidence.rewound):
             came_again = {each.source.tx for each in evidence.matched if each.source}

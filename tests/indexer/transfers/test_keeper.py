@@ -1,4 +1,4 @@
-"""Transfers are kept up to what is written beside the chains, and to the clock."""
+"""The transfer keeper: missed writes, notifications and expiry."""
 
 import threading
 import time
@@ -47,7 +47,7 @@ def stages(conn: Connection) -> dict[str, str]:
     }
 
 
-def test_what_nobody_heard_of_is_caught_up_with(indexer_engine: Engine, engine: Engine):
+def test_missed_writes_are_caught_up(indexer_engine: Engine, engine: Engine):
     with engine.begin() as conn:
         ask(conn, DIRECT)
         ask(conn, PAID_IN)
@@ -89,7 +89,7 @@ def becomes(engine: Engine, expected: dict[str, str]) -> bool:
     return False
 
 
-def test_a_word_from_a_writer_is_heard(indexer_engine: Engine, engine: Engine):
+def test_notification_updates_transfer(indexer_engine: Engine, engine: Engine):
     with keeping(indexer_engine):
         with engine.begin() as conn:
             ask(conn, DIRECT)
@@ -99,7 +99,7 @@ def test_a_word_from_a_writer_is_heard(indexer_engine: Engine, engine: Engine):
         assert becomes(engine, {DIRECT.id: "SUBMITTED"})
 
 
-def test_a_server_that_goes_away_is_waited_for(indexer_engine: Engine, engine: Engine):
+def test_keeper_reconnects_after_lost_session(indexer_engine: Engine, engine: Engine):
     with keeping(indexer_engine):
         with engine.begin() as conn:
             ask(conn, DIRECT)
@@ -120,7 +120,7 @@ def begin(conn: Connection, *transfers: TransferTerms) -> None:
     refold_transfers(conn, NETWORK, [terms.id for terms in transfers])
 
 
-def test_time_runs_out_once_the_source_chain_was_read_beyond_it(connection: Connection):
+def test_transfer_expires_once_source_chain_is_past_it(connection: Connection):
     begin(connection, DIRECT, PAID_IN)
     assert expire_due(connection, NETWORK) == 0
     stand_at(connection, seen(ETHEREUM, AFTER - 1))
@@ -131,7 +131,7 @@ def test_time_runs_out_once_the_source_chain_was_read_beyond_it(connection: Conn
     assert expire_due(connection, NETWORK) == 0
 
 
-def test_what_has_begun_does_not_expire(connection: Connection):
+def test_funded_or_burned_transfer_does_not_expire(connection: Connection):
     begin(connection, DIRECT, PAID_IN)
     bring_in(connection, *burn(DIRECT, 100), paid(USER, DEPOSIT, PAID_IN.amount_in, 100, "b"))
     stand_at(connection, seen(ETHEREUM, AFTER))
@@ -139,7 +139,7 @@ def test_what_has_begun_does_not_expire(connection: Connection):
     assert connection.scalars(select(expiries.c.transfer)).all() == []
 
 
-def test_a_short_deposit_goes_back_when_time_runs_out(connection: Connection):
+def test_short_deposit_is_refunded_at_expiry(connection: Connection):
     begin(connection, PAID_IN)
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.amount_in - 1, 100))
     stand_at(connection, seen(ETHEREUM, AFTER))
@@ -159,14 +159,14 @@ def test_deposit_in_an_unproven_block_does_not_expire(connection: Connection):
     assert stages(connection) == {PAID_IN.id: "FUNDED"}
 
 
-def test_nothing_expires_before_its_time_by_the_clock(connection: Connection):
+def test_transfer_does_not_expire_before_the_clock(connection: Connection):
     later = replace(DIRECT, expires_at=UnixSeconds(4_000_000_000))
     begin(connection, later)
     stand_at(connection, replace(seen(ETHEREUM, AFTER), block_time=UnixSeconds(4_000_000_001)))
     assert expire_due(connection, NETWORK) == 0
 
 
-def test_one_that_cannot_be_folded_keeps_no_other_from_expiring(
+def test_illegal_transition_blocks_no_other_expiry(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ):
     begin(connection, DIRECT, PAID_IN)
@@ -204,7 +204,7 @@ def test_transfer_being_decided_does_not_expire(
         assert stages(conn)[PAID_IN.id] == "EXPIRED"
 
 
-def test_waiting_transfers_keep_no_other_from_expiring(engine: Engine, api_engine: Engine):
+def test_locked_transfers_block_no_other_expiry(engine: Engine, api_engine: Engine):
     """More than one turn looks at are older, and are being decided about."""
     older = [replace(DIRECT, id=f"{number:032x}") for number in range(120)]
     newest = replace(DIRECT, id="ff" * 16, expires_at=UnixSeconds(EXPIRY + 1))

@@ -1,4 +1,4 @@
-"""What the relay closed is read as what it was: over, or on its way for good."""
+"""Closed submissions loaded as transfer inputs."""
 
 import pytest
 from sqlalchemy import Connection, func, insert
@@ -45,7 +45,7 @@ def submitted(conn: Connection, transfer: str, envelope: TransactionEnvelope, ou
         ("deposit_for_burn_with_hook", "reverted", True, "AWAITING_SIGNATURE"),
     ],
 )
-def test_a_burn_that_a_ledger_took_is_signed_once(
+def test_applied_burn_is_signed_once(
     connection: Connection, function: str, outcome: str, is_dead: bool, stage: str
 ):
     ask(connection, WITHDRAWAL)
@@ -55,7 +55,7 @@ def test_a_burn_that_a_ledger_took_is_signed_once(
     assert fold_transfer(loaded.inputs).stage == stage
 
 
-def test_a_payment_that_a_ledger_took_is_made_once(connection: Connection):
+def test_applied_payment_is_made_once(connection: Connection):
     ask(connection, SEND)
     submitted(connection, SEND.id, call("transfer"), "confirmed")
     [loaded] = load_transfers(connection, NETWORK, [SEND.id])

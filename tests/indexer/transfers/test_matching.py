@@ -1,4 +1,4 @@
-"""Whose burn, send or payment it is: an id on it proves nothing, everything else has to agree."""
+"""Matching of burns, sends and payments: the id alone proves nothing, every field must agree."""
 
 from dataclasses import replace
 
@@ -119,13 +119,13 @@ def make_mint(domain: int = 0, **changes) -> Mint:
     return Mint(minted, received, None)
 
 
-def test_what_the_transfer_issued_claims_it():
+def test_issued_burn_and_mint_are_own():
     assert match_burn(NETWORK, HERE, make_burn()) == "own"
     assert match_burn(NETWORK, OUT, make_burn_out()) == "own"
     assert match_mint(NETWORK, HERE, make_mint()) == "own"
 
 
-def test_a_deposit_address_is_who_burns():
+def test_burn_from_deposit_address_is_own():
     paid_in = replace(HERE, deposit_address=DEPOSIT)
     assert match_burn(NETWORK, paid_in, make_burn(depositor=DEPOSIT)) == "own"
     assert match_burn(NETWORK, paid_in, make_burn()) == "extra"
@@ -140,7 +140,7 @@ def test_a_deposit_address_is_who_burns():
         {"hook_data": b""},
     ],
 )
-def test_without_the_id_it_is_not_ours(changes):
+def test_burn_without_the_id_does_not_match(changes):
     assert match_burn(NETWORK, HERE, make_burn(**changes)) is None
 
 
@@ -153,7 +153,7 @@ def test_without_the_id_it_is_not_ours(changes):
         {"seen": seen(BASE)},
     ],
 )
-def test_another_burn_that_pays_the_owner_pays_too(changes):
+def test_other_burn_to_the_owner_is_extra(changes):
     assert match_burn(NETWORK, HERE, make_burn(**changes)) == "extra"
 
 
@@ -167,7 +167,7 @@ def test_another_burn_that_pays_the_owner_pays_too(changes):
         {"destination_domain": 6},
     ],
 )
-def test_a_copied_id_that_pays_somebody_else_or_nobody_is_strange(changes):
+def test_copied_id_with_other_recipient_is_foreign(changes):
     assert match_burn(NETWORK, HERE, make_burn(**changes)) == "foreign"
 
 
@@ -182,7 +182,7 @@ def test_a_copied_id_that_pays_somebody_else_or_nobody_is_strange(changes):
         ({"amount": BaseUnits(50_000_000)}, "extra"),
     ],
 )
-def test_a_withdrawal_is_held_to_all_of_it_too(changes, verdict: str):
+def test_withdrawal_is_matched_by_every_field(changes, verdict: str):
     assert match_burn(NETWORK, OUT, make_burn_out(**changes)) == verdict
 
 
@@ -199,7 +199,7 @@ def test_a_withdrawal_is_held_to_all_of_it_too(changes, verdict: str):
         (make_mint(domain=999), None),
     ],
 )
-def test_a_delivery_is_held_to_its_attested_body(mint: Mint, verdict: str | None):
+def test_mint_is_matched_by_its_attested_body(mint: Mint, verdict: str | None):
     assert match_mint(NETWORK, HERE, mint) == verdict
 
 
@@ -227,32 +227,32 @@ def owners(given: dict[str, tuple[UnlabelledMovement, ...]]) -> dict[int, list[s
     return {int(transfer, 16): [each.tx[2] for each in own] for transfer, own in given.items()}
 
 
-def test_sends_go_to_the_transfers_that_agree_in_the_order_of_both():
+def test_sends_are_assigned_in_order_of_both():
     sends = [send(102, "c"), send(100, "a"), send(101, "b")]
     given = assign_movements([named(2), named(1)], sends, {})
     assert owners(given) == {1: ["a"], 2: ["b"]}
 
 
-def test_what_was_submitted_for_a_transfer_is_that_transfers():
+def test_submitted_send_belongs_to_its_transfer():
     sends = [send(100, "a"), send(101, "b")]
     given = assign_movements([named(1), named(2)], sends, {TxHash("0x" + "a" * 64): [named(2).id]})
     assert owners(given) == {1: ["b"], 2: ["a"]}
 
 
 @pytest.mark.parametrize("submitted_for", [[1], [2], [1, 2]])
-def test_a_bundle_of_two_sends_serves_two_transfers_whoever_submitted_it(submitted_for):
+def test_bundle_of_two_sends_serves_two_transfers(submitted_for):
     sends = [send(), send(guid=Bytes32("0x" + "68" * 32))]
     names = {send().tx: [named(each).id for each in submitted_for]}
     assert owners(assign_movements([named(1), named(2)], sends, names)) == {1: ["a"], 2: ["a"]}
 
 
-def test_what_a_submitted_transaction_sends_beyond_what_anybody_waits_for_is_its_transfers():
+def test_excess_sends_stay_with_the_submitting_transfer():
     sends = [send(), send(guid=Bytes32("0x" + "68" * 32))]
     given = assign_movements([named(1)], sends, {send().tx: [named(1).id]})
     assert owners(given) == {1: ["a", "a"]}
 
 
-def test_a_submitted_transaction_that_moves_something_else_is_nobodys():
+def test_submission_that_moves_another_amount_is_unmatched():
     other = send(amount_sent=BaseUnits(7_000_001))
     assert assign_movements([named(1)], [other], {other.tx: [named(1).id]}) == {}
 
@@ -265,24 +265,24 @@ def test_a_submitted_transaction_that_moves_something_else_is_nobodys():
         {"dst_eid": NETWORK.chain(ETHEREUM).lz_eid},
     ],
 )
-def test_a_send_that_differs_is_nobodys(changes):
+def test_send_with_other_fields_is_unmatched(changes):
     assert assign_movements([named(1)], [send(**changes)], {}) == {}
 
 
-def test_a_send_from_before_the_transfer_is_not_its_own():
+def test_send_before_the_transfer_needs_a_submission():
     later = replace(named(1), started_at=send().at + 1)
     assert assign_movements([later], [send()], {}) == {}
     assert assign_movements([later], [send()], {send().tx: [later.id]}) != {}
 
 
-def test_all_that_leaves_a_deposit_address_is_its_transfers():
+def test_all_sends_from_deposit_address_are_its_transfers():
     from_there = {"from_address": Address(DEPOSIT)}
     sends = [send(101, "b", **from_there), send(100, "a", **from_there)]
     given = assign_movements([named(1, deposit_address=DEPOSIT)], sends, {})
     assert owners(given) == {1: ["a", "b"]}
 
 
-def test_a_send_to_a_chain_that_is_not_ours_is_nobodys():
+def test_send_to_unknown_chain_is_unmatched():
     sent = replace(make_oft_sent(), dst_eid=1)
     assert oft_movement(NETWORK, sent, make_packet_sent()) is None
 
@@ -301,7 +301,7 @@ def payment(**changes) -> AssetMovement:
     return AssetMovement(seen=seen(PUBNET), **agreed)
 
 
-def test_a_payment_is_matched_by_what_it_moves():
+def test_payment_is_matched_by_what_it_moves():
     terms = make_terms(
         mechanism="payment",
         source_chain=PUBNET,
@@ -323,5 +323,5 @@ def test_a_payment_is_matched_by_what_it_moves():
 @pytest.mark.parametrize(
     "changes", [{"kind": "mint", "sender": None}, {"recipient": None}, {"contract": FORWARDER}]
 )
-def test_only_payments_of_our_tokens_are_payments(changes):
+def test_payment_of_other_token_is_no_movement(changes):
     assert payment_movement(NETWORK.stellar, payment(**changes)) is None

@@ -1,4 +1,4 @@
-"""What owners are told: numbered in the order of commits, with nothing missing and nothing idle."""
+"""The outbox of transfer events: numbered in commit order, without gaps or idle rows."""
 
 import threading
 from typing import Any
@@ -33,7 +33,7 @@ def begin(conn: Connection) -> None:
     refold_transfers(conn, NETWORK, [terms.id for terms in (DIRECT, SECOND, OTHERS)])
 
 
-def test_each_owner_is_told_of_his_own_by_numbers_without_a_gap(connection: Connection):
+def test_owners_have_separate_numbers_without_gaps(connection: Connection):
     begin(connection)
     submit(connection, DIRECT, "0x" + "5" * 64, START + 60)
     refold_transfers(connection, NETWORK, [DIRECT.id])
@@ -51,7 +51,7 @@ def test_each_owner_is_told_of_his_own_by_numbers_without_a_gap(connection: Conn
     ]
 
 
-def test_what_the_owner_would_not_see_is_not_told(connection: Connection):
+def test_invisible_change_writes_no_event(connection: Connection):
     begin(connection)
     before = heard(connection)
     row = transfer_states.c.transfer == DIRECT.id
@@ -60,7 +60,7 @@ def test_what_the_owner_would_not_see_is_not_told(connection: Connection):
     assert heard(connection) == before
 
 
-def test_a_rebuild_tells_only_what_it_mends(connection: Connection):
+def test_rebuild_writes_events_of_repaired_rows_only(connection: Connection):
     begin(connection)
     before = heard(connection)
     refold_all(connection, NETWORK)
@@ -71,7 +71,7 @@ def test_a_rebuild_tells_only_what_it_mends(connection: Connection):
     assert [row[:3] for row in heard(connection)[2:]] == [(3, SECOND.id, "AWAITING_FUNDS")]
 
 
-def test_what_is_rolled_back_is_told_to_nobody_and_leaves_no_gap(engine: Engine):
+def test_rollback_writes_no_event_and_leaves_no_gap(engine: Engine):
     with engine.begin() as conn:
         begin(conn)
     with engine.connect() as conn:
@@ -90,7 +90,7 @@ def news(transfer: str, owner: StellarAddress = DIRECT.owner) -> TransferChange:
     )
 
 
-def test_who_comes_second_waits_so_that_no_number_appears_behind_a_higher_one(engine: Engine):
+def test_second_writer_waits_so_numbers_follow_commits(engine: Engine):
     with engine.connect() as first:
         publish_changes(first, [news("first")])
         second = threading.Thread(target=tell_and_commit, args=(engine, [news("second")]))
@@ -112,7 +112,7 @@ def tell_and_commit(engine: Engine, said: list[TransferChange]) -> None:
         publish_changes(conn, said)
 
 
-def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
+def test_owner_is_notified_with_the_commit(engine: Engine):
     with engine.connect() as listening:
         session: Any = listening.connection.driver_connection
         listening.exec_driver_sql(f"LISTEN {channels.TRANSFERS}")
@@ -123,6 +123,6 @@ def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
         listening.invalidate()
 
 
-def test_nobody_is_asked_of_nothing(connection: Connection):
+def test_no_changes_write_no_event(connection: Connection):
     publish_changes(connection, [])
     assert heard(connection, OTHER) == []

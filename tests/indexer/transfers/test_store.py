@@ -1,4 +1,4 @@
-"""Rows of transfers as facts and requests come in: always those of a whole refold."""
+"""Stored transfers equal a full refold after every fact and request."""
 
 from dataclasses import replace
 
@@ -105,7 +105,7 @@ def attest(conn: Connection, terms: TransferTerms, tx: str) -> None:
     refold_affected(conn, NETWORK, (), [key_of(terms)])
 
 
-def test_a_burn_is_followed_from_its_block_to_its_delivery(connection: Connection):
+def test_burn_is_followed_from_block_to_delivery(connection: Connection):
     begin(connection, DIRECT)
     assert stage_of(connection, DIRECT) == ("AWAITING_SIGNATURE", None)
     stand_at(connection, seen(ETHEREUM, 100))
@@ -128,7 +128,7 @@ def test_a_burn_is_followed_from_its_block_to_its_delivery(connection: Connectio
     assert done.movement == f"cctp:{key_of(DIRECT)}:0"
 
 
-def test_a_burn_that_pays_the_recipient_otherwise_carries_nothing_and_is_to_arrive(
+def test_unequal_burn_to_the_recipient_is_extra(
     connection: Connection,
 ):
     begin(connection, DIRECT)
@@ -139,7 +139,7 @@ def test_a_burn_that_pays_the_recipient_otherwise_carries_nothing_and_is_to_arri
     assert row.extras == [f"cctp:{key_of(DIRECT)}:{number}" for number in (0, 1)]
 
 
-def test_a_copied_label_on_dust_is_nobodys_burn(connection: Connection):
+def test_dust_with_copied_id_is_ignored(connection: Connection):
     begin(connection, DIRECT)
     least = DIRECT.min_refund
     bring_in(connection, *burn(DIRECT, 100, depositor=STRANGER, amount=BaseUnits(least - 1)))
@@ -148,7 +148,7 @@ def test_a_copied_label_on_dust_is_nobodys_burn(connection: Connection):
     assert len(row_of(connection, DIRECT).extras) == 1
 
 
-def test_two_burns_of_one_transfer_are_one_and_a_further_one(connection: Connection):
+def test_second_burn_of_a_transfer_is_extra(connection: Connection):
     begin(connection, DIRECT)
     bring_in(connection, *burn(DIRECT, 100))
     bring_in(connection, *burn(DIRECT, 101, "b"))
@@ -159,7 +159,7 @@ def test_two_burns_of_one_transfer_are_one_and_a_further_one(connection: Connect
     )
 
 
-def test_a_delivery_alone_completes_it(connection: Connection):
+def test_delivery_alone_completes_the_transfer(connection: Connection):
     begin(connection, DIRECT)
     bring_in(connection, *mint(DIRECT, 900))
     row = row_of(connection, DIRECT)
@@ -168,7 +168,7 @@ def test_a_delivery_alone_completes_it(connection: Connection):
     assert row_of(connection, DIRECT).external_tx == "0x" + "a" * 64
 
 
-def test_a_deposit_is_funded_swept_and_its_excess_owed(connection: Connection):
+def test_deposit_is_funded_swept_and_excess_owed(connection: Connection):
     begin(connection, PAID_IN)
     bring_in(connection, paid(USER, DEPOSIT, 1, 100))
     assert stage_of(connection, PAID_IN) == ("AWAITING_FUNDS", "short_payment")
@@ -188,7 +188,7 @@ def test_a_deposit_is_funded_swept_and_its_excess_owed(connection: Connection):
     ]
 
 
-def test_a_deposit_after_a_cancel_goes_back(connection: Connection):
+def test_deposit_after_cancel_is_refunded(connection: Connection):
     begin(connection, PAID_IN)
     cancel(connection, PAID_IN, START + 60)
     refold_transfers(connection, NETWORK, [PAID_IN.id])
@@ -200,7 +200,7 @@ def test_a_deposit_after_a_cancel_goes_back(connection: Connection):
     assert (row.stage, row.refund["txs"]) == ("REFUNDED", ["0x" + "e" * 64])
 
 
-def test_a_refund_that_was_taken_back_is_owed_again(connection: Connection):
+def test_reorged_refund_is_owed_again(connection: Connection):
     begin(connection, PAID_IN)
     cancel(connection, PAID_IN, START + 60)
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.amount_in, 100))
@@ -210,7 +210,7 @@ def test_a_refund_that_was_taken_back_is_owed_again(connection: Connection):
     assert open_alarms(connection) == []
 
 
-def test_what_is_paid_at_its_address_on_another_chain_is_not_its_own(connection: Connection):
+def test_payment_on_another_chain_is_ignored(connection: Connection):
     begin(connection, PAID_IN)
     elsewhere = paid(USER, DEPOSIT, PAID_IN.amount_in, 100)
     bring_in(connection, replace(elsewhere, seen=seen(ChainId("eip155:8453"), 100)))
@@ -222,7 +222,7 @@ def take_back(conn: Connection, height: int) -> None:
     revert_events(conn, NETWORK, taken)
 
 
-def test_a_burn_that_was_taken_back_is_expected_again(connection: Connection):
+def test_reorged_burn_is_expected_again(connection: Connection):
     begin(connection, DIRECT)
     bring_in(connection, *burn(DIRECT, 100))
     take_back(connection, 100)
@@ -234,7 +234,7 @@ def test_a_burn_that_was_taken_back_is_expected_again(connection: Connection):
     assert open_alarms(connection) == []
 
 
-def test_what_was_never_its_own_is_not_expected_again(connection: Connection):
+def test_reorged_extra_is_not_expected_again(connection: Connection):
     begin(connection, DIRECT)
     bring_in(connection, *burn(DIRECT, 100, depositor=STRANGER))
     take_back(connection, 100)
@@ -242,7 +242,7 @@ def test_what_was_never_its_own_is_not_expected_again(connection: Connection):
     assert connection.scalars(select(lost_sources.c.transfer)).all() == []
 
 
-def test_a_deposit_that_was_taken_back_is_expected_again(connection: Connection):
+def test_reorged_deposit_is_expected_again(connection: Connection):
     begin(connection, PAID_IN)
     half = PAID_IN.amount_in // 2
     twice = [paid(USER, DEPOSIT, half, 100), paid(USER, DEPOSIT, half, 100)]
@@ -275,7 +275,7 @@ def oft_send(recipient: str = ACCOUNT, tx: str = "a") -> list[Event]:
     ]
 
 
-def test_an_oft_send_is_found_by_what_it_moves(connection: Connection):
+def test_oft_send_is_matched_by_what_it_moves(connection: Connection):
     begin(connection, OFT)
     stand_at(connection, seen(ETHEREUM, 100), final=100)
     bring_in(connection, *oft_send())
@@ -340,7 +340,7 @@ def test_blocks_that_cannot_be_proven_starve_no_other_proof(connection: Connecti
     assert next_requested_block(connection, first.chain, [first.hash, second.hash]) is None
 
 
-def test_of_two_that_agree_the_submitted_one_gets_it(connection: Connection):
+def test_send_goes_to_the_transfer_that_submitted_it(connection: Connection):
     first, second = OFT, replace(OFT, id="c3" * 16)
     begin(connection, first, second)
     bring_in(connection, *oft_send())
@@ -354,7 +354,7 @@ def test_of_two_that_agree_the_submitted_one_gets_it(connection: Connection):
     assert stage_of(connection, first)[0] == "AWAITING_SIGNATURE"
 
 
-def test_a_send_is_complete_with_its_payment(connection: Connection):
+def test_send_completes_with_its_payment(connection: Connection):
     token = NETWORK.stellar.usdc_contract
     terms = make_terms(
         mechanism="payment",
@@ -384,7 +384,7 @@ def test_a_send_is_complete_with_its_payment(connection: Connection):
 # All of them, and those that cannot be.
 
 
-def test_a_rebuild_writes_what_was_written(connection: Connection):
+def test_rebuild_writes_equal_rows(connection: Connection):
     begin(connection, DIRECT, PAID_IN)
     bring_in(connection, *burn(DIRECT, 100), paid(USER, DEPOSIT, 5, 100))
     ids = [DIRECT.id, PAID_IN.id]
@@ -393,7 +393,7 @@ def test_a_rebuild_writes_what_was_written(connection: Connection):
     assert stored_rows(connection, ids) == before
 
 
-def test_a_row_that_is_not_that_of_the_fold_is_found(connection: Connection):
+def test_row_unlike_its_fold_is_found(connection: Connection):
     begin(connection, DIRECT)
     connection.execute(transfer_states.update().values(stage="FUNDED"))
     (found,) = state_differences(connection, NETWORK)
@@ -402,7 +402,7 @@ def test_a_row_that_is_not_that_of_the_fold_is_found(connection: Connection):
     assert len(state_differences(connection, NETWORK)) == 2
 
 
-def test_a_story_that_cannot_be_is_alarmed_and_stops_no_chain(connection: Connection):
+def test_illegal_transition_is_alarmed_and_stops_no_chain(connection: Connection):
     begin(connection, PAID_IN)
     impossible = {"stage": "COMPLETED", "completed_at": 1}
     connection.execute(transfer_states.update().values(impossible))
@@ -413,7 +413,7 @@ def test_a_story_that_cannot_be_is_alarmed_and_stops_no_chain(connection: Connec
 
 
 @pytest.mark.parametrize("terms", [DIRECT, PAID_IN])
-def test_what_is_not_about_a_transfer_touches_none(connection: Connection, terms: TransferTerms):
+def test_unrelated_facts_change_no_transfer(connection: Connection, terms: TransferTerms):
     begin(connection, terms)
     other = replace(terms, id="99" * 16, deposit_address=None)
     bring_in(connection, *burn(other, 100), paid(USER, STRANGER, 5, 100))

@@ -1,4 +1,4 @@
-"""Random lives of several transfers in Postgres: after every step, what is stored is the refold."""
+"""Random histories of several transfers in Postgres equal a refold after every step."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -142,7 +142,7 @@ def tell(conn: Connection, seed: int, steps: int) -> Story:
     return story
 
 
-def test_whatever_comes_in_the_rows_are_those_of_a_refold(connection: Connection):
+def test_random_history_equals_refold(connection: Connection):
     told: set[Stage] = set()
     for seed in range(5):
         life = connection.begin_nested()

@@ -1,4 +1,4 @@
-"""The table of stages: what clients are told follows from it, and no way is in it by accident."""
+"""The transfer state machine: transitions, and the status derived from each stage."""
 
 import pytest
 
@@ -26,32 +26,32 @@ def those(rule) -> set[Stage]:
     return {stage for stage in STAGES if rule(stage)}
 
 
-def test_every_stage_has_its_rule():
+def test_every_stage_has_a_rule():
     assert set(TABLE) == set(STAGES)
 
 
-def test_only_before_anything_irreversible_may_an_owner_cancel():
+def test_cancel_is_allowed_before_submission_only():
     assert those(may_cancel) == {"AWAITING_FUNDS", "FUNDED", "AWAITING_SIGNATURE"}
 
 
-def test_only_who_waits_for_the_owner_to_begin_runs_out_of_time():
+def test_stages_awaiting_the_owner_may_expire():
     assert those(may_expire) == {"AWAITING_FUNDS", "AWAITING_SIGNATURE"}
 
 
-def test_only_money_that_arrived_or_went_back_is_final():
+def test_only_completed_and_refunded_are_final():
     assert those(is_final) == {"COMPLETED", "REFUNDED"}
     assert those(is_terminal) == {"COMPLETED", "REFUNDED", "CANCELLED", "EXPIRED"}
     assert those(is_outstanding) == set(STAGES) - those(is_terminal)
 
 
-def test_what_is_cancelled_or_expired_is_reopened_by_money_alone():
+def test_money_reopens_cancelled_or_expired():
     money = {"CONFIRMING", "REFUNDING", "SUBMITTED", "COMPLETED", "ATTESTING", "IN_FLIGHT"}
     for over in ("CANCELLED", "EXPIRED"):
         assert successors(over) >= money
         assert not {"AWAITING_FUNDS", "AWAITING_SIGNATURE", "FUNDED"} & successors(over)
 
 
-def test_nothing_irreversible_leads_back_to_paying_again():
+def test_irreversible_stages_never_lead_back_to_payment():
     for stage in ("CONFIRMING", "ATTESTING", "IN_FLIGHT", "AWAITING_TRUSTLINE", "DELIVERING"):
         assert not {"AWAITING_FUNDS", "AWAITING_SIGNATURE"} & successors(stage)
         assert not {"CANCELLED", "EXPIRED", "REFUNDING"} & successors(stage)
@@ -76,14 +76,14 @@ THE_STATUS_SAYS_WHOSE_TURN_IT_IS: list[tuple[Stage, str, str]] = [
 ]
 
 
-def test_the_status_says_whose_turn_it_is(subtests: pytest.Subtests):
+def test_status_names_the_next_actor(subtests: pytest.Subtests):
     for stage, deposit, withdrawal in THE_STATUS_SAYS_WHOSE_TURN_IT_IS:
         with subtests.test(stage=stage, deposit=deposit, withdrawal=withdrawal):
             assert status(stage, ETHEREUM, PUBNET) == deposit
             assert status(stage, PUBNET, ETHEREUM) == withdrawal
 
 
-def test_nobody_has_to_do_anything_about_what_is_over():
+def test_terminal_stages_have_no_turn():
     assert those(lambda stage: turn(stage) == "nobody") == those(is_terminal)
 
 
@@ -97,7 +97,7 @@ def test_illegal_transition_raises(before: Stage, after: Stage):
         check_step(before, after)
 
 
-def test_a_stored_stage_gives_way_to_what_rows_lead_to():
+def test_stored_stage_may_follow_reachable_stages():
     assert may_follow("AWAITING_FUNDS", "DELIVERING")
     assert may_follow("CANCELLED", "REFUNDED")
     assert not may_follow("CONFIRMING", "SUBMITTED")
@@ -106,7 +106,7 @@ def test_a_stored_stage_gives_way_to_what_rows_lead_to():
         assert reachable(final) == {final}
 
 
-def test_a_reorganisation_takes_back_along_the_way_it_came():
+def test_reorg_reverses_transitions():
     assert may_follow("CONFIRMING", "SUBMITTED", rewound=True)
     assert may_follow("COMPLETED", "DELIVERING", rewound=True)
     assert may_follow("FUNDED", "AWAITING_FUNDS", rewound=True)

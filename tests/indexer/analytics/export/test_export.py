@@ -1,4 +1,4 @@
-"""Exported days hold the tables' rows, each file whole or not there, for polars and for DuckDB."""
+"""Exported days equal the tables in polars and DuckDB; each file is complete or missing."""
 
 import json
 import os

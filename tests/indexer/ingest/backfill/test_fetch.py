@@ -1,4 +1,4 @@
-"""Ranges are fetched ahead, in order, patiently, and never more than is bounded."""
+"""Ranges are fetched ahead, in order, with retries and a bounded queue."""
 
 import threading
 import time

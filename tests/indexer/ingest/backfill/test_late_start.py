@@ -1,4 +1,4 @@
-"""A backfill replaces a range with what the chain says of it, and never meets the follower."""
+"""A backfill replaces a range below finality and joins the followed blocks."""
 
 import pytest
 from sqlalchemy import Engine, select

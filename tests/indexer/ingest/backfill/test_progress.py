@@ -1,4 +1,4 @@
-"""How far, how fast, how long still."""
+"""Backfill progress: rates and time left."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A backfill through a node, as columns: what it writes, where it goes on, who may run it."""
+"""A columnar backfill through a node: rows, resumption after a kill, and its lease."""
 
 import multiprocessing
 import time

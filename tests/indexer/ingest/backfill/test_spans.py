@@ -1,4 +1,4 @@
-"""A backfill in spans, each brought in by somebody else: read side by side, committed in order."""
+"""Backfill spans: read in parallel by several processes, committed in order."""
 
 import threading
 from collections.abc import Callable

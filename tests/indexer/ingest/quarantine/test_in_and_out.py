@@ -1,4 +1,4 @@
-"""A ledger that cannot be decoded costs its own contents, until a build can decode it."""
+"""A ledger that cannot be decoded is quarantined until a build can decode it."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A ledger is let out of quarantine once, whatever is killed and whoever else is at work."""
+"""A ledger is released from quarantine once, despite kills and concurrent writers."""
 
 from collections.abc import Callable
 from typing import Any
