@@ -1,4 +1,4 @@
-"""docs/analytics.md shows what really comes out: each query is asked, each result compared.
+"""Queries and results in docs/analytics.md equal those of the database.
 
 `--update-golden` writes the results anew; read the difference.
 """

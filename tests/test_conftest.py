@@ -1,4 +1,4 @@
-"""The guards guard."""
+"""Fixtures and guards of conftest.py."""
 
 import dataclasses
 import socket
@@ -20,7 +20,7 @@ SHAPES: list[tuple[socket.AddressFamily, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(("family", "address"), SHAPES)
-def test_a_test_cannot_reach_the_network(
+def test_tests_cannot_reach_the_network(
     family: socket.AddressFamily, address: tuple[Any, ...]
 ) -> None:
     with socket.socket(family) as sock:
@@ -30,7 +30,7 @@ def test_a_test_cannot_reach_the_network(
             sock.connect_ex(address)
 
 
-def test_a_test_cannot_ask_for_a_name() -> None:
+def test_tests_cannot_resolve_host_names() -> None:
     with pytest.raises(NetworkForbidden, match=r"example\.org"):
         socket.getaddrinfo("example.org", 443)
 
@@ -42,11 +42,11 @@ def test_loopback_is_open() -> None:
             assert client.getpeername() == server.getsockname()
 
 
-def test_each_engine_has_a_database_of_its_own(engine: Engine, shared_engine: Engine) -> None:
+def test_each_engine_has_its_own_database(engine: Engine, shared_engine: Engine) -> None:
     assert engine.url.database != shared_engine.url.database
 
 
-def test_what_a_connection_writes_is_seen_by_nobody_else(
+def test_uncommitted_writes_are_invisible_to_others(
     connection: Connection, shared_engine: Engine
 ) -> None:
     connection.execute(
@@ -57,7 +57,7 @@ def test_what_a_connection_writes_is_seen_by_nobody_else(
         assert other.scalar(text("SELECT count(*) FROM intake.watched_addresses")) == 0
 
 
-def test_rooms_work_as_their_roles(
+def test_engines_connect_as_their_roles(
     engine: Engine, indexer_engine: Engine, api_engine: Engine
 ) -> None:
     def role(engine: Engine) -> str:
@@ -77,7 +77,7 @@ class Sample:
     data: bytes
 
 
-def test_a_golden_file_is_compared_by_value(
+def test_golden_file_is_compared_by_value(
     golden: Callable[[str, Any], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(conftest, "GOLDEN", tmp_path)
@@ -89,6 +89,6 @@ def test_a_golden_file_is_compared_by_value(
         golden("missing.json", ())
 
 
-def test_a_golden_file_holds_no_float(golden: Callable[[str, Any], None]) -> None:
+def test_golden_file_holds_no_float(golden: Callable[[str, Any], None]) -> None:
     with pytest.raises(TypeError, match="float"):
         golden("sample.json", 0.1)

@@ -1,4 +1,4 @@
-"""Where the servers of tests keep their files."""
+"""Folder of the test servers' files."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ def roomy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_files_are_in_memory_and_gone_afterwards(roomy: Path) -> None:
+def test_files_are_in_memory_and_deleted_afterwards(roomy: Path) -> None:
     with server_folder("x", roomy) as folder:
         (folder / "data").touch()
         assert folder.parent == roomy
@@ -26,7 +26,7 @@ def test_files_are_in_memory_and_gone_afterwards(roomy: Path) -> None:
     assert list(roomy.iterdir()) == []
 
 
-def test_they_are_on_a_disk_where_memory_has_no_room(roomy: Path) -> None:
+def test_files_are_on_disk_if_memory_is_full(roomy: Path) -> None:
     free = shutil.disk_usage(roomy).free
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "ROOM", free * 2)
@@ -34,13 +34,13 @@ def test_they_are_on_a_disk_where_memory_has_no_room(roomy: Path) -> None:
             assert folder.parent != roomy
 
 
-def test_they_are_on_a_disk_where_there_is_no_such_memory(roomy: Path) -> None:
+def test_files_are_on_disk_without_a_memory_folder(roomy: Path) -> None:
     with server_folder("x", roomy / "none") as folder:
         assert folder.parent != roomy / "none"
         assert folder.is_dir()
 
 
-def test_what_killed_tests_left_is_swept_and_what_others_use_is_not(roomy: Path) -> None:
+def test_sweep_deletes_files_of_killed_tests_only(roomy: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     left = roomy / f"isthmus-tests-{ended.pid}-ab_1"

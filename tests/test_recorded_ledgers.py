@@ -48,7 +48,7 @@ def test_every_kind_of_file_is_read() -> None:
     assert _heights(LINES) == [6154623, 16154623, 26154623, 46154623, 36154623]
 
 
-def test_a_ledger_is_the_same_in_every_kind_of_file(tmp_path: Path) -> None:
+def test_ledger_is_equal_in_every_kind_of_file(tmp_path: Path) -> None:
     raw = list(recorded_ledgers(LINES))[1]
     files = {
         "one.xdr": raw,
@@ -63,7 +63,7 @@ def test_a_ledger_is_the_same_in_every_kind_of_file(tmp_path: Path) -> None:
         assert set(recorded_ledgers(tmp_path / name)) == {raw}
 
 
-def test_a_batch_gives_each_of_its_ledgers(tmp_path: Path) -> None:
+def test_batch_gives_each_of_its_ledgers(tmp_path: Path) -> None:
     metas = history_metas()
     (tmp_path / "all.xdr.zst").write_bytes(zstandard.compress(batch_of(metas, FIRST)))
     assert list(recorded_ledgers(tmp_path / "all.xdr.zst")) == list(metas)
@@ -83,23 +83,23 @@ def test_a_batch_gives_each_of_its_ledgers(tmp_path: Path) -> None:
         ("a.txt.gz", gzip.compress(b"AAA", mtime=0)),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+def test_unreadable_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigurationError, match=name):
         list(recorded_ledgers(tmp_path / name))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"gone\.xdr"):
         list(recorded_ledgers(tmp_path / "gone.xdr"))
 
 
-def test_a_recording_needs_ledgers() -> None:
+def test_recording_needs_ledgers() -> None:
     with pytest.raises(ConfigurationError, match="no recorded ledgers"):
         RecordedLedgers(PUBNET, [])
 
 
-def test_a_recording_knows_its_ledgers() -> None:
+def test_recording_knows_its_ledgers() -> None:
     reader: ChainReader = RecordedLedgers(PUBNET, FILES)
     assert isinstance(reader, RecordedLedgers)
     assert reader.heights == HEIGHTS
@@ -112,19 +112,19 @@ def test_ledgers_of_another_network_do_not_decode() -> None:
         RecordedLedgers(TESTNET, [LINES]).ledger(h(16154623))
 
 
-def test_a_ledger_holds_every_contract_event(lake: RecordedLedgers) -> None:
+def test_ledger_holds_every_contract_event(lake: RecordedLedgers) -> None:
     ledger = lake.ledger(h(63092990))
     assert (len(ledger.events), len(ledger.failed_fees)) == (504, 132)
     assert lake.ledger(h(63092990)) is ledger
 
 
-def test_what_a_header_proves_of_its_ledger_can_be_had(lake: RecordedLedgers) -> None:
+def test_ledger_has_the_proof_of_its_header(lake: RecordedLedgers) -> None:
     assert lake.proof(h(63092990)) == LedgerProof(invocations=6, unproven=())
     with pytest.raises(NodeBehind):
         lake.proof(h(63092991))
 
 
-def test_a_range_holds_the_events_of_ours_alone(lake: RecordedLedgers) -> None:
+def test_range_holds_only_our_events(lake: RecordedLedgers) -> None:
     chain = dataclasses.replace(PUBNET, escrow=lake.ledger(h(63092990)).events[-1].contract)
     reader = RecordedLedgers(chain, [LAKE_63092990])
     everything = reader.ledger(h(63092990)).events
@@ -134,7 +134,7 @@ def test_a_range_holds_the_events_of_ours_alone(lake: RecordedLedgers) -> None:
     assert given.events != ()
 
 
-def test_a_range_holds_the_movements_of_watched_accounts(lake: RecordedLedgers) -> None:
+def test_range_holds_movements_of_watched_accounts(lake: RecordedLedgers) -> None:
     transfers = [
         event
         for event in lake.ledger(h(63092990)).events
@@ -149,7 +149,7 @@ def test_a_range_holds_the_movements_of_watched_accounts(lake: RecordedLedgers) 
     assert lake.read(h(63092990), h(63092990), []).events == ()
 
 
-def test_what_was_not_recorded_is_a_gap_or_still_to_come(lake: RecordedLedgers) -> None:
+def test_unrecorded_ledger_is_gap_or_behind(lake: RecordedLedgers) -> None:
     with pytest.raises(RetentionGap, match="63092989"):
         lake.read(h(63092988), h(63092990), [])
     with pytest.raises(RetentionGap, match="63092989"):
@@ -158,13 +158,13 @@ def test_what_was_not_recorded_is_a_gap_or_still_to_come(lake: RecordedLedgers) 
         lake.block(h(63092991))
 
 
-def test_a_recording_does_not_grow(lake: RecordedLedgers) -> None:
+def test_recording_does_not_grow(lake: RecordedLedgers) -> None:
     assert lake.wait_for_head(h(63092990), 60) is None
     assert lake.wait_for_head(h(63092989), 0) == lake.head()
     lake.close()
 
 
-def test_a_ledger_is_proven_before_it_is_given(tmp_path: Path) -> None:
+def test_invalid_ledger_is_refused_when_read(tmp_path: Path) -> None:
     meta = xdr.LedgerCloseMeta.from_xdr_bytes(list(recorded_ledgers(LINES))[1])
     assert meta.v0 is not None
     meta.v0.tx_processing.reverse()

@@ -1,4 +1,4 @@
-"""No path is open by oversight: every URL rule belongs to a blueprint that states one auth rule."""
+"""Every URL rule belongs to a blueprint that states one auth rule."""
 
 import pytest
 from flask import Flask
@@ -72,13 +72,13 @@ def test_exactly_these_paths_state_a_rule(app, rule, paths):
     assert paths_of(app, rule) == paths
 
 
-def test_the_public_paths_only_read_but_for_signing_in(app):
+def test_public_paths_are_read_only_except_sign_in(app):
     for rule in app.url_map.iter_rules():
         if rule.rule in PUBLIC and rule.endpoint != "auth.take_challenge":
             assert rule.methods == {"GET", "HEAD", "OPTIONS"}, rule
 
 
-def test_what_needs_a_token_refuses_every_method_without_one(app):
+def test_token_paths_return_401_without_token(app):
     for rule in app.url_map.iter_rules():
         if rule.rule in OWNERS:
             path = app.url_map.bind("x").build(
@@ -89,5 +89,5 @@ def test_what_needs_a_token_refuses_every_method_without_one(app):
                 assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
 
 
-def test_a_browser_may_ask_first_without_a_token(app):
+def test_options_request_needs_no_token(app):
     assert app.test_client().options("/v1/session").status_code == 200

@@ -44,7 +44,7 @@ def test_committed_document_is_current() -> None:
     assert PATH.read_text() == document(), "run `make openapi`"
 
 
-def test_every_schema_of_an_answer_has_a_model() -> None:
+def test_every_response_schema_has_a_model() -> None:
     read = {name for model in client_models() for name in NAMES.get(model, (model,))}
     assert read - NO_SCHEMA == SCHEMAS.keys() - NO_MODEL
 

@@ -17,7 +17,7 @@ _ISTHMUS = re.compile(r"(?:`|\.venv/bin/)isthmus ([a-z-]+)")
 _MAKE = re.compile(r"`make ([a-z]+)[^`]*`|^make ([a-z]+)", re.MULTILINE)
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_have_targets() -> None:
     assert [dead for page in PAGES for dead in dead_links(page)] == []
 
 

@@ -1,4 +1,4 @@
-"""Every error leaves as `{"message": …, "code": …}`, whoever raised it."""
+"""Every error response is `{"message": …, "code": …}`."""
 
 import re
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ AN_ERROR_HAS_ONE_SHAPE = [
 ]
 
 
-def test_an_error_has_one_shape(cut_off, subtests):
+def test_error_has_one_shape(cut_off, subtests):
     for method, path, status, code in AN_ERROR_HAS_ONE_SHAPE:
         with subtests.test(method=method, path=path, status=status, code=code):
             assert_is_error(cut_off.test_client().open(path, method=method), status, code)
@@ -102,32 +102,32 @@ def test_an_error_has_one_shape(cut_off, subtests):
         ("/readyz", 503, "NOT_READY"),
     ],
 )
-def test_an_error_about_what_is_stored_has_the_same_shape(api_engine, path, status, code):
+def test_storage_error_has_the_same_shape(api_engine, path, status, code):
     assert_is_error(make_app(api_engine).test_client().get(path), status, code)
 
 
-def test_a_refused_method_still_names_those_allowed(cut_off):
+def test_method_not_allowed_lists_allowed_methods(cut_off):
     response = cut_off.test_client().post("/v1/routes")
     assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
 
 
-def test_what_may_pass_says_when_to_try_again(cut_off):
+def test_retryable_error_has_retry_after(cut_off):
     assert cut_off.test_client().get("/api/v1/orderbook").headers["Retry-After"] == "5"
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/nothing", "/v1/routes"])
-def test_a_body_over_64_kb_is_refused_on_every_path(cut_off, path):
+def test_body_over_64_kb_is_refused_on_every_path(cut_off, path):
     response = cut_off.test_client().post(path, data=b"x" * (64 * 1024 + 1))
     assert_is_error(response, 413, "BODY_TOO_LARGE")
 
 
-def test_a_body_of_64_kb_is_not_too_large(cut_off):
+def test_body_of_64_kb_is_accepted(cut_off):
     response = cut_off.test_client().get("/healthz", data=b"x" * 64 * 1024)
     assert response.status_code == 200
 
 
 @pytest.mark.parametrize(("size", "status"), [(64 * 1024, 200), (64 * 1024 + 1, 413), (10**6, 413)])
-def test_a_body_of_no_announced_length_is_measured(cut_off, size, status):
+def test_body_without_content_length_is_measured(cut_off, size, status):
     # As a server hands on a chunked body; the test client would announce its length.
     environ = create_environ("/healthz")
     environ |= {"wsgi.input": BytesIO(b"x" * size), "wsgi.input_terminated": True}
@@ -154,7 +154,7 @@ def _query_nonsense(engine: Engine):
         return str(connection.execute(text("SELECT * FROM facts.secrets")))
 
 
-def test_what_nobody_foresaw_says_nothing_of_the_inside(api_engine):
+def test_unexpected_error_hides_its_cause(api_engine):
     app = make_app(api_engine)
     app.add_url_rule("/divide", view_func=_divide)
     app.add_url_rule("/sql", view_func=lambda: _query_nonsense(api_engine))
@@ -171,7 +171,7 @@ def _wait_for_postgres(engine: Engine):
         return str(connection.execute(text("SELECT pg_sleep(10)")))
 
 
-def test_a_statement_that_takes_too_long_may_be_tried_again(api_engine):
+def test_statement_timeout_is_retryable(api_engine):
     app = make_app(api_engine)
     app.add_url_rule("/slow", view_func=lambda: _wait_for_postgres(api_engine))
     response = app.test_client().get("/slow")
@@ -179,7 +179,7 @@ def test_a_statement_that_takes_too_long_may_be_tried_again(api_engine):
     assert response.headers["Retry-After"] == "5"
 
 
-def test_a_rare_status_of_the_router_has_the_shape_too(cut_off):
+def test_rare_router_status_has_the_same_shape(cut_off):
     cut_off.add_url_rule("/strike", view_func=_strike)
     response = cut_off.test_client().get("/strike")
     assert (response.status_code, response.json["code"]) == (418, "BAD_REQUEST")
@@ -188,7 +188,7 @@ def test_a_rare_status_of_the_router_has_the_shape_too(cut_off):
 CODE = re.compile(r'\bcode ?= ?"([A-Z_]+)"')
 
 
-def test_every_code_of_the_source_is_in_the_table_and_no_other():
+def test_error_codes_of_source_equal_the_table():
     sources = [path.read_text() for path in API.rglob("*.py")]
     used = {code for source in sources for code in CODE.findall(source)}
     used |= {code_for_status(status) for status in range(400, 600)}
@@ -202,7 +202,7 @@ def test_error_classes_have_the_status_of_their_code():
     assert differing == []
 
 
-def test_an_error_may_carry_more_members(cut_off):
+def test_error_may_have_more_members(cut_off):
     cut_off.add_url_rule("/refuse", view_func=_refuse)
     response = cut_off.test_client().get("/refuse")
     assert_is_error(response, 400, "BAD_FILTER")

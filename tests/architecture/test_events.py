@@ -28,7 +28,7 @@ def names(table: Any) -> list[str]:
     return [column.name for column in table.columns]
 
 
-def test_every_event_type_has_a_table_and_every_table_a_type() -> None:
+def test_event_types_and_tables_correspond() -> None:
     assert set(EVENT_TYPES) == set(EVENT_TABLES)
 
 
@@ -39,12 +39,12 @@ def test_event_tables_have_the_fields_of_their_type_in_order() -> None:
 
 
 @pytest.mark.parametrize("raw_type", [EvmLog, StellarEvent])
-def test_a_raw_table_has_the_fields_of_its_type_and_the_outcome(raw_type: type[Any]) -> None:
+def test_raw_table_has_fields_of_its_type_and_outcome(raw_type: type[Any]) -> None:
     table = {EvmLog: facts.evm_logs, StellarEvent: facts.stellar_events}[raw_type]
     assert names(table) == [*PROVENANCE, *own_fields(raw_type), *OUTCOME]
 
 
-def test_blocks_and_cursors_have_the_fields_of_theirs() -> None:
+def test_blocks_and_cursors_have_fields_of_their_types() -> None:
     assert names(facts.blocks) == [*own_fields(Block), "events"]
     of_follower = ["held", "updated_at", "reported_at", "failure", "protocol_ahead"]
     assert names(facts.cursors) == [*own_fields(Cursor), *of_follower]
@@ -86,11 +86,11 @@ def column_types(hint: Any) -> tuple[type, ...]:
     }[plain]
 
 
-def test_the_events_are_frozen() -> None:
+def test_events_are_frozen() -> None:
     for event_type in EVENT_TYPES.values():
         assert event_type.__dataclass_params__.frozen, event_type  # type: ignore[attr-defined]
         assert issubclass(event_type, Event)
 
 
-def test_a_column_of_another_type_would_be_seen() -> None:
+def test_column_of_wrong_type_is_found() -> None:
     assert not isinstance(Column("amount", Text).type, column_types(BaseUnitsName))

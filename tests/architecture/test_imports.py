@@ -24,7 +24,7 @@ def test_every_package_is_walked() -> None:
     assert [package for package, names in modules_of.items() if len(names) < 2] == []
 
 
-def test_every_part_in_the_table_exists() -> None:
+def test_every_table_entry_is_a_package() -> None:
     paths = {part: ROOT / part.replace(".", "/") for part in DOWNHILL}
     missing = [
         part
@@ -113,6 +113,6 @@ def test_allowed_imports_pass() -> None:
     assert [found for module, source in FINE for found in violations(module, source)] == []
 
 
-def test_part_missing_in_the_table_raises() -> None:
+def test_package_missing_in_the_table_raises() -> None:
     with pytest.raises(KeyError, match=r"indexer\.new has no place in DOWNHILL"):
         violations("indexer.new", "import indexer.errors")

@@ -1,4 +1,4 @@
-"""Advisory locks: every number is `warehouse_schema.locks`'s, so no two things share one."""
+"""Numbers of advisory locks come from `warehouse_schema.locks` and are unique."""
 
 import ast
 import re
@@ -40,7 +40,7 @@ def _is_listed(number: str) -> bool:
 
 
 @pytest.mark.parametrize("place", [*PACKAGES, "tests"])
-def test_every_lock_is_of_the_one_list(place: str) -> None:
+def test_every_lock_number_is_in_the_list(place: str) -> None:
     exempt = {*(ROOT / name for name in NAMED), Path(__file__)}
     strange = {
         str(path.relative_to(ROOT)): problems
@@ -59,10 +59,10 @@ def test_every_lock_is_of_the_one_list(place: str) -> None:
         "conn.execute(text('SELECT pg_advisory_lock(7040, 1)'))",
     ],
 )
-def test_any_other_number_is_found(source: str) -> None:
+def test_other_lock_number_is_found(source: str) -> None:
     assert len(list(found(source))) == 1
 
 
-def test_no_two_things_are_guarded_by_one_number() -> None:
+def test_lock_numbers_are_unique() -> None:
     numbers = [value for value in vars(locks).values() if isinstance(value, int)]
     assert len(numbers) == len(set(numbers)) > 4

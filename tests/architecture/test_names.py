@@ -1,4 +1,4 @@
-"""Names of the product: none stands for two types, none is one that the glossary replaced."""
+"""Public type names are unique, and no name is one that the glossary replaced."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ APART = ("isthmus_client", "devnet")
 """Parts that are not the product: a distribution of its own, and stand-ins."""
 
 
-def test_every_public_type_name_stands_once() -> None:
+def test_public_type_names_are_unique() -> None:
     sources = [(name, path.read_text()) for name, path in modules()]
     assert repeated(each for each in sources if not each[0].startswith(APART)) == {}
 

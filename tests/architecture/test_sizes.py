@@ -1,4 +1,4 @@
-"""No file of the product is long."""
+"""Length of the product's files."""
 
 from tests.architecture.imports import modules
 from tests.architecture.test_names import APART

@@ -1,4 +1,4 @@
-"""What stands in for Circle's service attests what is final, in the service's own words."""
+"""Stand-in of Circle's attestation service: attestations, fees and reattestation."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -43,7 +43,7 @@ def iris(sent: dict[str, list[bytes]]) -> Iterator[Iris]:
         yield iris
 
 
-def test_a_fast_burn_that_pays_enough_is_attested_at_once_with_the_fee_it_costs(sent, iris):
+def test_fast_burn_with_enough_fee_is_attested_at_once(sent, iris):
     sent[TX] = [BURN.encode()]
     [said] = iris.messages_of_transaction(DOMAIN, TX).messages
     assert said.usable
@@ -61,20 +61,20 @@ def test_a_fast_burn_that_pays_enough_is_attested_at_once_with_the_fee_it_costs(
     ("changed", "reason"),
     [({"min_finality": FINALIZED}, None), ({"max_fee": FEE - 1}, "insufficient_fee")],
 )
-def test_what_waits_for_an_evm_chain_to_be_final_stays_pending(sent, iris, changed, reason):
+def test_burn_that_waits_for_finality_is_pending(sent, iris, changed, reason):
     sent[TX] = [replace(BURN, **changed).encode()]
     [said] = iris.messages_of_transaction(DOMAIN, TX).messages
     assert not said.usable
     assert (said.status, said.delay_reason) == ("pending_confirmations", reason)
 
 
-def test_a_burn_of_stellar_is_final_at_once_and_costs_nothing(sent, iris):
+def test_stellar_burn_is_final_at_once_without_fee(sent, iris):
     sent[TX] = [replace(BURN, min_finality=FINALIZED, max_fee=0).encode()]
     [said] = iris.messages_of_transaction(STELLAR_DOMAIN, TX).messages
     assert said.usable
 
 
-def test_burns_of_the_same_bytes_are_told_apart_and_each_stays_what_it_was(sent, iris):
+def test_equal_burns_have_distinct_stable_attestations(sent, iris):
     sent[TX] = [BURN.encode(), BURN.encode()]
     sent[AGAIN] = [BURN.encode()]
     first = iris.messages_of_transaction(DOMAIN, TX)
@@ -87,16 +87,16 @@ def test_burns_of_the_same_bytes_are_told_apart_and_each_stays_what_it_was(sent,
     assert iris.messages_of_transaction(DOMAIN, TX) == first
 
 
-def test_a_transaction_that_is_in_no_block_is_not_found(iris):
+def test_transaction_in_no_block_is_not_found(iris):
     assert not iris.messages_of_transaction(DOMAIN, TX).seen
 
 
 @pytest.mark.parametrize(("amount", "fee"), [(0, 0), (1, 1), (100_000, 13), (100_001, 14)])
-def test_a_fast_burn_costs_one_and_three_tenths_of_a_basis_point_rounded_up(amount, fee):
+def test_fast_fee_is_1_3_basis_points_rounded_up(amount, fee):
     assert fast_fee(amount) == fee
 
 
-def test_a_fast_attestation_that_has_an_end_is_had_anew_without_one(sent):
+def test_reattestation_of_fast_burn_has_no_expiration(sent):
     sent[TX] = [BURN.encode()]
     ends = iter([7, 8])
     attestations = Attestations({DOMAIN: sent.get}, expires=lambda _: next(ends))

@@ -1,4 +1,4 @@
-"""The demo begins from empty databases, and drops only its own."""
+"""Databases of the demo: made empty at start; only databases of a demo are dropped."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,7 +42,7 @@ def run_in(url: URL, statement: str) -> None:
 
 
 @pytest.mark.usefixtures("dropping")
-def test_a_demo_begins_with_a_migrated_warehouse_and_an_empty_dagster_database(
+def test_demo_starts_with_migrated_and_empty_dagster_database(
     postgres: Server,
 ) -> None:
     assert fresh_databases(make_settings(postgres)) == ()
@@ -53,7 +53,7 @@ def test_a_demo_begins_with_a_migrated_warehouse_and_an_empty_dagster_database(
 
 
 @pytest.mark.usefixtures("dropping")
-def test_the_next_demo_drops_what_the_last_one_made(postgres: Server) -> None:
+def test_next_demo_drops_databases_of_the_last(postgres: Server) -> None:
     fresh_databases(make_settings(postgres))
     run_in(url_of(postgres, DEMO), "CREATE TABLE left_behind ()")
     assert fresh_databases(make_settings(postgres)) == (DEMO, DAGSTER_DATABASE)
@@ -61,7 +61,7 @@ def test_the_next_demo_drops_what_the_last_one_made(postgres: Server) -> None:
 
 
 @pytest.mark.usefixtures("dropping")
-def test_a_warehouse_that_no_demo_made_is_left_alone(
+def test_warehouse_of_no_demo_is_kept(
     postgres: Server, clone: Callable[[], URL], server_engine: Engine
 ) -> None:
     theirs = clone()
@@ -76,7 +76,7 @@ def test_a_warehouse_that_no_demo_made_is_left_alone(
 
 
 @pytest.mark.usefixtures("dropping")
-def test_somebody_elses_dagster_database_keeps_the_warehouse_from_being_dropped_too(
+def test_foreign_dagster_database_keeps_the_warehouse(
     postgres: Server, server_engine: Engine
 ) -> None:
     fresh_databases(make_settings(postgres))
@@ -90,9 +90,7 @@ def test_somebody_elses_dagster_database_keeps_the_warehouse_from_being_dropped_
 
 
 @pytest.mark.usefixtures("dropping")
-def test_an_empty_database_made_for_the_demo_is_used(
-    postgres: Server, server_engine: Engine
-) -> None:
+def test_empty_database_for_the_demo_is_used(postgres: Server, server_engine: Engine) -> None:
     with server_engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {DEMO}"))
     assert fresh_databases(make_settings(postgres)) == (DEMO,)

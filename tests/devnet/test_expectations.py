@@ -1,4 +1,4 @@
-"""What a scenario expects follows from the contracts' rules, checked here on worked examples."""
+"""Expected order book of a scenario, on worked examples of the contracts' rules."""
 
 import pytest
 
@@ -30,11 +30,11 @@ def with_payee() -> Deeds:
     return deeds
 
 
-def test_an_onramp_without_a_payee_is_not_offered() -> None:
+def test_onramp_without_payee_is_not_offered() -> None:
     assert make_deeds().expected(5, 1_000).offers == ()
 
 
-def test_an_offer_shows_terms_escrow_and_published_handle() -> None:
+def test_offer_has_terms_escrow_and_published_handle() -> None:
     [offer] = with_payee().expected(5, 1_000).offers
     assert offer == {
         "provider": ANA,
@@ -55,7 +55,7 @@ def test_an_offer_shows_terms_escrow_and_published_handle() -> None:
     }
 
 
-def test_orders_lock_escrow_and_bound_the_largest_order() -> None:
+def test_orders_lock_escrow_and_limit_the_largest_order() -> None:
     deeds = with_payee()
     deeds.opened("a", ANA, TOM, VENMO, 40 * UNIT, at=1_000)
     deeds.opened("b", ANA, TOM, VENMO, 30 * UNIT, at=1_005)
@@ -66,7 +66,7 @@ def test_orders_lock_escrow_and_bound_the_largest_order() -> None:
     assert book.providers[ANA]["activeIntents"] == 2
 
 
-def test_a_partial_release_gives_back_the_rest_and_counts_as_completed() -> None:
+def test_partial_release_returns_rest_counts_as_completed() -> None:
     deeds = with_payee()
     deeds.opened("a", ANA, TOM, VENMO, 40 * UNIT, at=1_000)
     deeds.opened("b", ANA, TOM, VENMO, 30 * UNIT, at=1_005)
@@ -88,7 +88,7 @@ def test_a_partial_release_gives_back_the_rest_and_counts_as_completed() -> None
 @pytest.mark.parametrize(
     ("now", "status", "available"), [(1_600, "active", "60"), (1_601, "expired", "100")]
 )
-def test_the_clock_alone_expires_an_order(now: int, status: str, available: str) -> None:
+def test_order_expires_by_time_alone(now: int, status: str, available: str) -> None:
     deeds = with_payee()
     deeds.opened("a", ANA, TOM, VENMO, 40 * UNIT, at=1_000)
     book = deeds.expected(5, now)
@@ -96,7 +96,7 @@ def test_the_clock_alone_expires_an_order(now: int, status: str, available: str)
     assert book.providers[ANA]["availableUsdc"] == available
 
 
-def test_pruning_an_expired_order_changes_nothing_that_is_shown() -> None:
+def test_pruned_order_changes_no_visible_row() -> None:
     deeds = with_payee()
     deeds.opened("a", ANA, TOM, VENMO, 40 * UNIT, at=1_000)
     before = deeds.expected(5, 1_700)
@@ -104,7 +104,7 @@ def test_pruning_an_expired_order_changes_nothing_that_is_shown() -> None:
     assert deeds.expected(5, 1_700) == before
 
 
-def test_rails_with_equal_terms_share_an_offer_until_one_is_repriced() -> None:
+def test_rails_with_equal_terms_share_an_offer() -> None:
     deeds = with_payee()
     deeds.payee(ANA, "wise", None, at=930)
     deeds.terms(ANA, WISE, Terms(usdc("1.02"), 10 * UNIT, 50 * UNIT), at=940)
@@ -125,7 +125,7 @@ def test_rails_with_equal_terms_share_an_offer_until_one_is_repriced() -> None:
     }
 
 
-def test_a_drained_provider_has_no_offer_and_keeps_its_rails() -> None:
+def test_provider_without_escrow_has_rails_but_no_offer() -> None:
     deeds = with_payee()
     deeds.withdraw(ANA, 95 * UNIT, at=1_000)
     book = deeds.expected(5, 1_001)
@@ -133,7 +133,7 @@ def test_a_drained_provider_has_no_offer_and_keeps_its_rails() -> None:
     assert book.providers[ANA]["acceptedRails"] == ["venmo"]
 
 
-def test_an_offramp_locks_a_bond_and_pays_the_provider_when_it_settles() -> None:
+def test_offramp_locks_bond_and_pays_provider_on_settlement() -> None:
     deeds = make_deeds()
     key = TermsKey("offramp", "venmo", "USD")
     deeds.terms(ANA, key, Terms(usdc("0.98"), 10 * UNIT, 50 * UNIT), at=950)
@@ -145,7 +145,7 @@ def test_an_offramp_locks_a_bond_and_pays_the_provider_when_it_settles() -> None
 
 
 @pytest.mark.parametrize(("direction", "fiat"), [("onramp", "0.0000002"), ("offramp", "0.0000001")])
-def test_fiat_is_rounded_in_the_providers_favour(direction: Direction, fiat: str) -> None:
+def test_fiat_is_rounded_in_favour_of_the_provider(direction: Direction, fiat: str) -> None:
     deeds = with_payee()
     key = TermsKey(direction, "venmo", "USD")
     deeds.terms(ANA, key, Terms(usdc("1.5"), 1, 50 * UNIT), at=950)
@@ -153,7 +153,7 @@ def test_fiat_is_rounded_in_the_providers_favour(direction: Direction, fiat: str
     assert deeds.expected(5, 1_001).orders["a"]["fiatAmount"] == fiat
 
 
-def test_a_cancel_by_the_provider_is_an_act_of_its_own_and_one_by_the_taker_is_not() -> None:
+def test_only_cancel_by_provider_counts_as_its_activity() -> None:
     for by_provider, last_active in (
         (True, "1970-01-01T00:16:50Z"),
         (False, "1970-01-01T00:15:20Z"),
@@ -168,11 +168,11 @@ def test_a_cancel_by_the_provider_is_an_act_of_its_own_and_one_by_the_taker_is_n
 @pytest.mark.parametrize(
     ("amount", "text"), [(0, "0"), (1, "0.0000001"), (10 * UNIT, "10"), (408_000_000, "40.8")]
 )
-def test_decimals_have_no_exponent_and_no_trailing_zeros(amount: int, text: str) -> None:
+def test_decimals_have_no_exponent_or_trailing_zeros(amount: int, text: str) -> None:
     assert decimal(amount) == text
 
 
-def test_differences_name_each_place_and_both_values() -> None:
+def test_differences_have_path_and_both_values() -> None:
     shown = {"a": 1, "b": [1, {"c": 2}], "extra": 0}
     wanted = {"a": 1, "b": [1, {"c": 3}], "missing": 0}
     assert differences("it", shown, wanted) == [
@@ -184,7 +184,7 @@ def test_differences_name_each_place_and_both_values() -> None:
     assert differences("it", wanted, wanted) == []
 
 
-def test_a_table_shortens_ids_and_joins_lists() -> None:
+def test_table_shortens_ids_and_joins_lists() -> None:
     rows = [{"id": "0x" + "ab" * 32, "rails": ["a", "b"], "fee": None}]
     assert table(rows, ("id", "rails", "fee")).splitlines() == [
         "  id               rails  fee",

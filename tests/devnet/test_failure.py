@@ -1,4 +1,4 @@
-"""The last words of a demo that failed."""
+"""Output of a demo that failed."""
 
 import os
 import subprocess

@@ -45,7 +45,7 @@ def test_evm_address_gets_ether_and_both_tokens(world: World) -> None:
     assert held_on_evm(world, address) == [10**18, 7_000_000, 7_000_000]
 
 
-def test_stellar_address_gets_an_account_then_what_it_trusts(
+def test_stellar_address_gets_account_then_trusted_assets(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = Keypair.random()
@@ -75,20 +75,20 @@ def test_new_keys_hold_both_tokens_on_both_chains(
         pytest.param("someone", "neither an EVM address", id="neither"),
     ],
 )
-def test_wrong_address_is_named(
+def test_invalid_address_is_named(
     world: World, capsys: pytest.CaptureFixture[str], address: str, message: str
 ) -> None:
     assert pay(world, address) == 1
     assert message in capsys.readouterr().err
 
 
-def test_no_running_demo_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_faucet_without_running_demo_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = "http://127.0.0.1:1"
     assert main(["faucet", "--new", "--evm", nowhere, "--stellar", nowhere]) == 1
     assert "start `make demo` first" in capsys.readouterr().err
 
 
-def test_stand_in_with_the_passphrase_of_wallets_has_the_same_contracts() -> None:
+def test_wallet_passphrase_stand_in_has_the_same_contracts() -> None:
     """As child processes of a demo see it, which has the variable set."""
     code = (
         "from devnet.stellar.accounts import PASSPHRASE\n"

@@ -1,4 +1,4 @@
-"""The identity provider's stand-in, over HTTP as a demo uses it."""
+"""Stand-in of the identity provider, over HTTP as a demo uses it."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def http(stand_in: StandIn) -> Iterator[httpx.Client]:
         yield http
 
 
-def test_a_token_is_signed_with_the_key_that_is_published(http):
+def test_token_is_signed_with_the_published_key(http):
     user = http.post("/devnet/users", json={"address": ACCOUNT}).json()["subject"]
     token = http.post("/devnet/tokens", json={"subject": user, "sid": "s"}).json()["token"]
     [key] = jwt.PyJWKSet.from_dict(http.get("/v1/apps/an-app/jwks.json").json()).keys
@@ -35,7 +35,7 @@ def test_a_token_is_signed_with_the_key_that_is_published(http):
     assert jwt.get_unverified_header(token)["kid"] == key.key_id
 
 
-def test_a_user_is_shown_to_who_has_the_apps_credentials(http, stand_in):
+def test_user_is_returned_only_with_app_credentials(http, stand_in):
     user = stand_in.add_user(wallet(ACCOUNT))
     ours = {"auth": ("an-app", stand_in.app_secret), "headers": {"privy-app-id": "an-app"}}
     shown = http.get(f"/v1/users/{user}", **ours).json()
@@ -50,7 +50,7 @@ def test_a_user_is_shown_to_who_has_the_apps_credentials(http, stand_in):
         assert http.get(f"/v1/users/{user}", **wrong).status_code == 401
 
 
-def test_it_goes_wrong_as_it_is_told(http):
+def test_injected_fault_is_returned(http):
     assert http.post("/devnet/faults", json={"keys": "429"}).status_code == 200
     refused = http.get("/v1/apps/an-app/jwks.json")
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "7")
@@ -62,18 +62,18 @@ def test_it_goes_wrong_as_it_is_told(http):
     ("path", "wish"),
     [("faults", {"keys": "odd"}), ("faults", {"odd": "down"}), ("tokens", {}), ("users", 7)],
 )
-def test_a_wish_that_makes_no_sense_is_refused(http, path, wish):
+def test_malformed_control_request_returns_400(http, path, wish):
     assert http.post(f"/devnet/{path}", json=wish).status_code == 400
 
 
-def test_an_api_on_the_local_chains_reads_its_settings(stand_in, http):
+def test_api_on_local_chains_reads_its_settings(stand_in, http):
     real = {"ISTHMUS_IDENTITY_KEY": "of the real one", "ISTHMUS_IDENTITY_ISSUER": "other"}
     url = str(http.base_url).rstrip("/")
     read = load_api_settings({**real, **stand_in.variables(url)}).identity
     assert read == IdentitySettings("an-app", stand_in.app_secret, "privy.io", url)
 
 
-def test_a_demo_tells_when_its_users_are_not_signed_in(stand_in):
+def test_failed_sign_in_is_a_problem_of_the_demo(stand_in):
     def answer(status, body):
         return httpx.Client(
             base_url="http://api.test",
@@ -86,7 +86,7 @@ def test_a_demo_tells_when_its_users_are_not_signed_in(stand_in):
             assert len(sign_in_problems(api, stand_in, ACCOUNT)) == problems
 
 
-def test_an_identity_token_is_told_from_an_access_token_by_its_claims(stand_in):
+def test_identity_and_access_tokens_have_their_own_claims(stand_in):
     user = stand_in.add_user(wallet(ACCOUNT))
     read = {"options": {"verify_signature": False}}
     access = jwt.decode(stand_in.token(user), **read)

@@ -15,13 +15,13 @@ from warehouse_schema.identifiers import UnixSeconds
 URL = "http://127.0.0.1:8080"
 
 
-def test_the_demos_keys_are_keys_that_the_api_takes(tmp_path: Path) -> None:
+def test_demo_keys_are_accepted_by_the_api(tmp_path: Path) -> None:
     settings = load_api_settings(make_keys(tmp_path / "keys", URL))
     assert sep10_from_settings(settings, PASSPHRASE).signing_key == address(SEP10)
     assert tokens_from_settings(settings, lambda: UnixSeconds(0)).issuer == URL
 
 
-def test_the_relay_has_keys_of_its_own_on_both_chains(tmp_path: Path) -> None:
+def test_relay_has_own_keys_on_both_chains(tmp_path: Path) -> None:
     made = make_relay_keys(tmp_path, load_network("devnet"))
     held = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert sorted(made.values()) == sorted(str(path) for path in tmp_path.iterdir())
@@ -34,7 +34,7 @@ def test_the_relay_has_keys_of_its_own_on_both_chains(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_the_api_publishes_the_key_that_the_relay_signs_webhooks_with(tmp_path: Path) -> None:
+def test_api_publishes_the_relays_webhook_key(tmp_path: Path) -> None:
     published = load_api_settings(make_keys(tmp_path / "api", URL)).webhook_key
     made = make_relay_keys(tmp_path / "relay", load_network("devnet"))
     sender = load_webhook_poster(load_settings({}), made)
@@ -42,7 +42,7 @@ def test_the_api_publishes_the_key_that_the_relay_signs_webhooks_with(tmp_path: 
     assert encode_public_key(sender.key) == published
 
 
-def test_keys_are_made_once_and_nobody_else_reads_them(tmp_path: Path) -> None:
+def test_keys_are_made_once_with_private_file_mode(tmp_path: Path) -> None:
     make_keys(tmp_path, URL)
     made = {path.name: path.read_text() for path in tmp_path.iterdir()}
     make_keys(tmp_path, "http://127.0.0.1:8081")

@@ -1,4 +1,4 @@
-"""The demo's processes talk to each other directly, whatever proxy the environment names."""
+"""Environment of the demo's processes: no proxy for local calls, URLs of all nodes."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ def by_a_client(url: str) -> str:
     ],
     ids=["client", "evm", "sdk", "process", "services", "world"],
 )
-def test_no_proxy_is_asked_for_a_process_of_this_machine(
+def test_local_processes_are_called_without_proxy(
     url: str, ask: Callable[[str], object], answer: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody = f"http://{HOST}:{free_port()}"
@@ -70,7 +70,7 @@ def test_no_proxy_is_asked_for_a_process_of_this_machine(
     assert ask(url) == answer
 
 
-def test_the_api_is_told_of_every_node_because_quotes_ask_them() -> None:
+def test_api_gets_the_url_of_every_node() -> None:
     variables = {
         "ISTHMUS_NETWORK": "devnet",
         "ISTHMUS_RPC_EIP155_31337": "https://node.example/key",

@@ -1,4 +1,4 @@
-"""`make setup` on a machine where something is missing."""
+"""Prerequisite checks of `make setup`."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ def put(machine: Path, name: str, says: str) -> None:
     program.chmod(0o755)
 
 
-def test_everything_missing_is_said_before_anything_is_installed(machine: Path) -> None:
+def test_all_missing_prerequisites_are_listed_first(machine: Path) -> None:
     ended = set_up(machine)
     assert ended.returncode != 0
     assert "Node.js 20 or newer is missing" in ended.stderr
@@ -58,7 +58,7 @@ def test_everything_missing_is_said_before_anything_is_installed(machine: Path) 
     assert not (machine / "clone" / ".venv").exists()
 
 
-def test_old_node_is_named_with_its_version(machine: Path) -> None:
+def test_old_node_is_reported_with_its_version(machine: Path) -> None:
     put(machine, "node", "v18.19.0")
     put(machine, "npm", "9")
     ended = set_up(machine)
@@ -67,7 +67,7 @@ def test_old_node_is_named_with_its_version(machine: Path) -> None:
     assert "npm is missing" not in ended.stderr
 
 
-def test_old_python_is_named_with_its_version(machine: Path) -> None:
+def test_old_python_is_reported_with_its_version(machine: Path) -> None:
     code = (
         "import sys; sys.version_info = (3, 9, 2); sys.path.insert(0, 'devnet');"
         "import prerequisites; print(list(prerequisites.missing('.')))"
@@ -78,7 +78,7 @@ def test_old_python_is_named_with_its_version(machine: Path) -> None:
     assert "Python 3.11 or newer is needed, this is 3.9: set PYTHON." in ended.stdout
 
 
-def test_caches_are_in_the_folder_where_home_is_read_only(machine: Path) -> None:
+def test_caches_are_in_project_folder_if_home_is_read_only(machine: Path) -> None:
     asked = [
         "make",
         "--eval",

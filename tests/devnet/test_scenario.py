@@ -1,4 +1,4 @@
-"""The story plays on a running world, the same for the same seed, and life goes on after it."""
+"""The demo's scenario: coverage, determinism by seed, and the endless part."""
 
 import random
 from collections import Counter
@@ -35,7 +35,7 @@ def ignore(_: str) -> None:
     pass
 
 
-def test_the_story_has_an_order_of_every_status_and_transfers_in_every_stage(
+def test_scenario_has_every_order_status_and_transfer_stage(
     supervisor: Supervisor,
 ) -> None:
     with new_world(supervisor) as world:
@@ -60,7 +60,7 @@ def test_the_story_has_an_order_of_every_status_and_transfers_in_every_stage(
     }
 
 
-def test_the_same_seed_gives_the_same_amounts_and_ids_and_another_seed_others() -> None:
+def test_seed_determines_amounts_and_ids() -> None:
     books = []
     for seed in (7, 7, 8):
         with new_ledger() as process, PacedClient(process.url, real_time) as client:
@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_amounts_and_ids_and_another_seed_others() 
 # Hundreds of ledgers: how long they take says how busy the machine is. Each request has its own
 # timeout, so that one which is stuck fails.
 @pytest.mark.timeout(0)
-def test_life_goes_on_for_longer_than_anybodys_money_or_open_orders_would_last() -> None:
+def test_endless_scenario_outlasts_balances_and_open_orders() -> None:
     with new_ledger() as process, PacedClient(process.url, real_time) as client:
         book = BookStory(client, random.Random(7), ignore)
         book.play()

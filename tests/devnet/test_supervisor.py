@@ -1,4 +1,4 @@
-"""The supervisor on trivial children: order, crashes, restarts, and nothing left behind."""
+"""Supervisor: start order, crashes, restarts, signals and cleanup of child processes."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def kill_and_notice(supervisor: Supervisor, child: Child) -> None:
     supervisor.wait(0.3)
 
 
-def test_a_child_leads_its_own_session_and_has_the_environment_it_was_given(
+def test_child_has_own_session_and_given_environment(
     supervisor: Supervisor,
 ) -> None:
     log = supervisor.folder / "logs" / "teller.log"
@@ -100,13 +100,13 @@ def test_a_child_leads_its_own_session_and_has_the_environment_it_was_given(
     assert os.getsid(child.pid) == child.pid
 
 
-def test_start_returns_only_once_the_child_is_ready(supervisor: Supervisor) -> None:
+def test_start_returns_when_the_child_is_ready(supervisor: Supervisor) -> None:
     answers = iter([False, False, True])
     supervisor.run(make_spec(ready=lambda: next(answers)))
     assert next(answers, "asked until it said yes") == "asked until it said yes"
 
 
-def test_children_that_start_together_are_launched_before_any_is_waited_for(
+def test_children_of_one_start_launch_before_any_wait(
     supervisor: Supervisor,
 ) -> None:
     log = supervisor.folder / "logs" / "second.log"
@@ -116,7 +116,7 @@ def test_children_that_start_together_are_launched_before_any_is_waited_for(
     assert log.read_text() == "up\n"
 
 
-def test_a_child_that_ends_before_it_is_ready_fails_with_the_end_of_its_log(
+def test_child_that_exits_before_ready_fails_with_log_tail(
     supervisor: Supervisor,
 ) -> None:
     code = "import sys; sys.exit('no such thing')"
@@ -124,12 +124,12 @@ def test_a_child_that_ends_before_it_is_ready_fails_with_the_end_of_its_log(
         supervisor.run(make_spec("broken", code, ready=lambda: False))
 
 
-def test_a_child_that_is_never_ready_fails_after_its_patience(supervisor: Supervisor) -> None:
+def test_child_that_is_never_ready_fails_after_timeout(supervisor: Supervisor) -> None:
     with pytest.raises(ChildFailed, match=r"sleeper did not become ready: no progress for 1 s"):
         supervisor.run(make_spec(ready=lambda: False, patience=1.0))
 
 
-def test_start_that_goes_on_outlasts_its_patience(supervisor: Supervisor) -> None:
+def test_start_with_progress_outlasts_its_timeout(supervisor: Supervisor) -> None:
     code = "import time\nfor n in range(60): print(n, flush=True); time.sleep(0.1)\ntime.sleep(600)"
     log = supervisor.folder / "logs" / "slow.log"
     began = time.monotonic()
@@ -139,7 +139,7 @@ def test_start_that_goes_on_outlasts_its_patience(supervisor: Supervisor) -> Non
     assert time.monotonic() - began > 3.0
 
 
-def test_all_children_are_asked_to_stop_at_once(tmp_path: Path) -> None:
+def test_children_are_stopped_at_the_same_time(tmp_path: Path) -> None:
     """Each ends once all three have been asked; alone it would be killed in the end."""
     code = """
 import pathlib, signal, sys, time
@@ -166,7 +166,7 @@ time.sleep(600)
     assert said == ["stopping third, second, first"]
 
 
-def test_killed_child_leaves_no_semaphore_and_no_temporary_folder(tmp_path: Path) -> None:
+def test_killed_child_leaves_no_semaphore_or_temporary_folder(tmp_path: Path) -> None:
     code = """
 import multiprocessing, signal, tempfile, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -182,7 +182,7 @@ time.sleep(600)
     assert [path.exists() for path in left] == [False, False]
 
 
-def test_a_stop_reaches_grandchildren(tmp_path: Path) -> None:
+def test_stop_reaches_grandchildren(tmp_path: Path) -> None:
     with Supervisor(tmp_path / "demo", print) as supervisor:
         log = supervisor.folder / "logs" / "parent.log"
         supervisor.run(make_spec("parent", PARENT, ready=announced(log)))
@@ -191,7 +191,7 @@ def test_a_stop_reaches_grandchildren(tmp_path: Path) -> None:
     assert find(grandchild) is None
 
 
-def test_a_stop_reaches_grandchildren_of_a_child_that_died(tmp_path: Path) -> None:
+def test_stop_reaches_grandchildren_of_a_dead_child(tmp_path: Path) -> None:
     with Supervisor(tmp_path / "demo", print) as supervisor:
         log = supervisor.folder / "logs" / "parent.log"
         child = supervisor.run(make_spec("parent", PARENT, ready=announced(log)))
@@ -202,7 +202,7 @@ def test_a_stop_reaches_grandchildren_of_a_child_that_died(tmp_path: Path) -> No
     assert find(grandchild) is None
 
 
-def test_a_child_that_ignores_sigterm_is_killed_in_the_end(tmp_path: Path) -> None:
+def test_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     with Supervisor(tmp_path / "demo", print) as supervisor:
         log = supervisor.folder / "logs" / "deaf.log"
         spec = make_spec("deaf", DEAF, ready=announced(log), stop_patience=0.2)
@@ -210,7 +210,7 @@ def test_a_child_that_ignores_sigterm_is_killed_in_the_end(tmp_path: Path) -> No
     assert find(pid) is None
 
 
-def test_patience_of_all_children_runs_at_the_same_time(tmp_path: Path) -> None:
+def test_stop_timeouts_run_at_the_same_time(tmp_path: Path) -> None:
     with Supervisor(tmp_path / "demo", print) as supervisor:
         for name in ("a", "b", "c", "d", "e"):
             log = supervisor.folder / "logs" / f"{name}.log"
@@ -219,9 +219,7 @@ def test_patience_of_all_children_runs_at_the_same_time(tmp_path: Path) -> None:
     assert 5.0 <= time.monotonic() - began < 5 * 5.0
 
 
-def test_a_killed_child_is_reported_and_started_again(
-    supervisor: Supervisor, said: list[str]
-) -> None:
+def test_killed_child_is_reported_and_restarted(supervisor: Supervisor, said: list[str]) -> None:
     child = supervisor.run(make_spec("worker", "print('hello', flush=True); " + SLEEPER))
     first = child.pid
     wait_for(lambda: child.log_file.read_text() == "hello\n")
@@ -233,7 +231,7 @@ def test_a_killed_child_is_reported_and_started_again(
     assert said[1].startswith("worker is back after ")
 
 
-def test_a_restart_ends_what_the_dead_child_left(supervisor: Supervisor) -> None:
+def test_restart_ends_processes_of_the_dead_child(supervisor: Supervisor) -> None:
     log = supervisor.folder / "logs" / "parent.log"
     child = supervisor.run(make_spec("parent", PARENT, ready=announced(log)))
     grandchild = int(log.read_text())
@@ -241,9 +239,7 @@ def test_a_restart_ends_what_the_dead_child_left(supervisor: Supervisor) -> None
     assert find(grandchild) is None
 
 
-def test_a_restart_that_fails_is_tried_again(
-    supervisor: Supervisor, said: list[str], tmp_path: Path
-) -> None:
+def test_failed_restart_is_retried(supervisor: Supervisor, said: list[str], tmp_path: Path) -> None:
     attempts = tmp_path / "attempts"
     code = f"""
 import pathlib, sys, time
@@ -264,7 +260,7 @@ time.sleep(600)
     assert child.ended() is None
 
 
-def test_an_irreplaceable_child_that_dies_ends_the_demo_with_the_reason(
+def test_death_of_essential_child_ends_demo_with_reason(
     supervisor: Supervisor,
 ) -> None:
     child = supervisor.run(make_spec("chain", irreplaceable="its blocks are gone"))
@@ -273,9 +269,7 @@ def test_an_irreplaceable_child_that_dies_ends_the_demo_with_the_reason(
         supervisor.wait(PATIENCE)
 
 
-def test_an_error_of_the_work_comes_with_the_children_that_had_ended(
-    tmp_path: Path, said: list[str]
-) -> None:
+def test_error_of_the_work_lists_ended_children(tmp_path: Path, said: list[str]) -> None:
     def work() -> None:
         with Supervisor(tmp_path / "demo", said.append) as supervisor:
             child = supervisor.run(make_spec("chain", irreplaceable="its blocks are gone"))
@@ -288,7 +282,7 @@ def test_an_error_of_the_work_comes_with_the_children_that_had_ended(
     assert said[0].startswith("chain was ended by SIGKILL.")
 
 
-def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     # It must not end before it was seen alive for the first time.
     code = f"import pathlib, time\nwhile not pathlib.Path({str(seen)!r}).exists(): time.sleep(0.01)"
@@ -299,7 +293,7 @@ def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_the_work_at_its_next_check(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_stops_the_work_at_its_next_check(tmp_path: Path, number: signal.Signals) -> None:
     with Supervisor(tmp_path / "demo", print) as supervisor:
         pid = supervisor.run(make_spec()).pid
         os.kill(os.getpid(), number)
@@ -308,7 +302,7 @@ def test_a_signal_stops_the_work_at_its_next_check(tmp_path: Path, number: signa
     assert find(pid) is None
 
 
-def test_a_signal_interrupts_the_wait_for_a_child(tmp_path: Path) -> None:
+def test_signal_interrupts_the_wait_for_a_child(tmp_path: Path) -> None:
     def ready() -> bool:
         os.kill(os.getpid(), signal.SIGINT)
         return False
@@ -317,7 +311,7 @@ def test_a_signal_interrupts_the_wait_for_a_child(tmp_path: Path) -> None:
         supervisor.run(make_spec(ready=ready))
 
 
-def test_signals_mean_what_they_meant_once_the_supervisor_is_gone(tmp_path: Path) -> None:
+def test_signal_handlers_are_restored_afterwards(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     with Supervisor(tmp_path / "demo", print):
         assert signal.getsignal(signal.SIGINT) != before
@@ -362,7 +356,7 @@ def killed_demo(folder: Path) -> list[int]:
     return left
 
 
-def test_what_a_killed_demo_left_is_ended_by_the_next_one(tmp_path: Path, said: list[str]) -> None:
+def test_next_demo_ends_processes_of_a_killed_demo(tmp_path: Path, said: list[str]) -> None:
     left = killed_demo(tmp_path / "demo")
     assert all(find(pid) is not None for pid in left)
     temporary = (tmp_path / "demo" / "temporary").readlink()
@@ -372,7 +366,7 @@ def test_what_a_killed_demo_left_is_ended_by_the_next_one(tmp_path: Path, said: 
     assert [line.split()[1] for line in said] == ["two", "one"]
 
 
-def test_what_a_dead_leader_of_a_killed_demo_left_is_ended_too(tmp_path: Path) -> None:
+def test_next_demo_ends_group_whose_leader_is_dead(tmp_path: Path) -> None:
     left = killed_demo(tmp_path / "demo")
     for entry in json.loads((tmp_path / "demo" / "processes.json").read_text()):
         os.kill(entry["pid"], signal.SIGKILL)
@@ -380,7 +374,7 @@ def test_what_a_dead_leader_of_a_killed_demo_left_is_ended_too(tmp_path: Path) -
         assert [find(pid) for pid in left] == [None] * 4
 
 
-def test_a_stranger_with_a_remembered_number_is_left_alone(tmp_path: Path) -> None:
+def test_unrelated_process_with_recorded_pid_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     folder.mkdir()
     with subprocess.Popen(program(SLEEPER), start_new_session=True) as stranger:
@@ -391,14 +385,14 @@ def test_a_stranger_with_a_remembered_number_is_left_alone(tmp_path: Path) -> No
         stranger.kill()
 
 
-def test_an_orderly_end_leaves_nothing_to_clean(tmp_path: Path, said: list[str]) -> None:
+def test_orderly_end_leaves_no_record(tmp_path: Path, said: list[str]) -> None:
     for _ in range(2):
         with Supervisor(tmp_path / "demo", said.append) as supervisor:
             supervisor.run(make_spec())
     assert said == ["stopping sleeper"] * 2
 
 
-def test_ending_a_group_tells_whether_it_went_by_itself() -> None:
+def test_end_group_returns_whether_it_ended_by_itself() -> None:
     for code, went in ((READY, True), (DEAF, False)):
         with subprocess.Popen(
             program(code), start_new_session=True, stdout=subprocess.PIPE
@@ -408,7 +402,7 @@ def test_ending_a_group_tells_whether_it_went_by_itself() -> None:
             assert end_group(child.pid, patience=30.0 if went else 0.2) is went
 
 
-def test_a_process_is_known_by_its_start_as_well_as_its_number() -> None:
+def test_process_is_identified_by_pid_and_start_time() -> None:
     me = find(os.getpid())
     assert me is not None
     assert me == Process(os.getpid(), os.getpgid(0), me.started)
@@ -419,7 +413,7 @@ def test_a_process_is_known_by_its_start_as_well_as_its_number() -> None:
         other.kill()
 
 
-def test_a_taken_port_is_replaced_by_a_free_one() -> None:
+def test_taken_port_is_replaced_by_a_free_one() -> None:
     chosen = free_port()
     assert free_port(chosen) == chosen
     assert not listens(chosen)

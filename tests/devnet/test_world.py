@@ -1,4 +1,4 @@
-"""Both chains of the devnet, wired to each other and named in the network file."""
+"""Both chains of the devnet, bridged to each other and described in the network file."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,7 +38,7 @@ def bridges(world: World) -> Bridges:
     return Bridges(world.evm, world.stellar)
 
 
-def test_usdc_goes_from_the_evm_chain_to_stellar(world: World, bridges: Bridges) -> None:
+def test_usdc_moves_from_evm_to_stellar(world: World, bridges: Bridges) -> None:
     before = world.stellar.balance(address("alice"), USDC)
     burned = bridges.burn_on_evm(HOLDER, address("alice"), 12_345_678)
     minted = bridges.mint_on_stellar(burned)
@@ -46,7 +46,7 @@ def test_usdc_goes_from_the_evm_chain_to_stellar(world: World, bridges: Bridges)
     assert world.stellar.balance(address("alice"), USDC) - before == 123_456_780
 
 
-def test_a_fast_transfer_pays_its_fee_to_the_fee_recipient(world: World, bridges: Bridges) -> None:
+def test_fast_transfer_pays_its_fee_to_the_fee_recipient(world: World, bridges: Bridges) -> None:
     alice, fees = address("alice"), address("cctp fee recipient")
     before = [world.stellar.balance(each, USDC) for each in (alice, fees)]
     burned = bridges.burn_on_evm(HOLDER, alice, 10 * UNIT, max_fee=1_300)
@@ -55,7 +55,7 @@ def test_a_fast_transfer_pays_its_fee_to_the_fee_recipient(world: World, bridges
     assert after == [before[0] + 10 * STROOPS - 13_000, before[1] + 13_000]
 
 
-def test_usdc_goes_from_stellar_to_the_evm_chain(world: World, bridges: Bridges) -> None:
+def test_usdc_moves_from_stellar_to_evm(world: World, bridges: Bridges) -> None:
     alice = keypair("alice")
     stellar_before = world.stellar.balance(alice.public_key, USDC)
     evm_before = world.evm.balance_of(world.evm.addresses.usdc, PAYEE.address)
@@ -66,7 +66,7 @@ def test_usdc_goes_from_stellar_to_the_evm_chain(world: World, bridges: Bridges)
     assert world.evm.balance_of(world.evm.addresses.usdc, PAYEE.address) - evm_before == 1_234_567
 
 
-def test_usdt0_goes_both_ways(world: World, bridges: Bridges) -> None:
+def test_usdt0_moves_both_ways(world: World, bridges: Bridges) -> None:
     alice = keypair("alice")
     stellar_before = world.stellar.balance(alice.public_key, USDT0)
     evm_before = world.evm.balance_of(world.evm.addresses.usdt0, PAYEE.address)
@@ -79,7 +79,7 @@ def test_usdt0_goes_both_ways(world: World, bridges: Bridges) -> None:
     assert world.evm.balance_of(world.evm.addresses.usdt0, PAYEE.address) - evm_before == 3 * UNIT
 
 
-def test_a_burn_is_minted_once_on_either_side(world: World, bridges: Bridges) -> None:
+def test_burn_is_minted_once_on_either_chain(world: World, bridges: Bridges) -> None:
     inward = bridges.burn_on_evm(HOLDER, address("alice"), UNIT)
     bridges.mint_on_stellar(inward)
     with pytest.raises(Refused):
@@ -99,9 +99,7 @@ def from_a_stranger(burned: Burned) -> Burned:
     return replace(burned, message=message[:44] + STRANGER + message[76:])
 
 
-def test_a_message_of_a_stranger_mints_nothing_on_either_side(
-    world: World, bridges: Bridges
-) -> None:
+def test_message_of_unknown_sender_is_not_minted(world: World, bridges: Bridges) -> None:
     inward = bridges.burn_on_evm(HOLDER, address("alice"), UNIT)
     with pytest.raises(Refused):
         bridges.mint_on_stellar(from_a_stranger(inward))
@@ -110,7 +108,7 @@ def test_a_message_of_a_stranger_mints_nothing_on_either_side(
         bridges.mint_on_evm(from_a_stranger(outward), RELAYER)
 
 
-def test_the_network_file_names_the_contracts_that_are_deployed() -> None:
+def test_network_file_names_the_deployed_contracts() -> None:
     network = load_network("devnet")
     [evm], stellar = network.evm, network.stellar
     there, here = expected_addresses(), devnet_contracts()
@@ -152,7 +150,7 @@ def test_the_network_file_names_the_contracts_that_are_deployed() -> None:
     )
 
 
-def test_the_network_file_describes_both_chains() -> None:
+def test_network_file_describes_both_chains() -> None:
     network = load_network("devnet")
     [evm], stellar = network.evm, network.stellar
     assert (evm.id, evm.number, evm.cctp_domain, evm.lz_eid) == (
@@ -169,7 +167,7 @@ def test_the_network_file_describes_both_chains() -> None:
     assert stellar.usdt0 == f"stellar:USDT0:{USDT0.issuer}"
 
 
-def test_the_demos_people_are_watched() -> None:
+def test_demo_accounts_are_watched() -> None:
     network = load_network("devnet")
     assert network.stellar.watched == (address("alice"), address("bob"))
     people = (HOLDER, PAYEE)

@@ -1,4 +1,4 @@
-"""The chaos harness in small: what its checker sees, and a few short runs."""
+"""The chaos harness: its checker, its records, and a few short runs."""
 
 import inspect
 import random
@@ -31,16 +31,14 @@ def place() -> Iterator[Site]:
 
 
 @pytest.mark.timeout(180)
-def test_the_checker_sees_everything_that_is_planted(place: Site) -> None:
+def test_checker_detects_every_planted_difference(place: Site) -> None:
     found = prove_checker(place, seed=5)
     assert [each.what for each in PLANTED] == found[: len(PLANTED)]
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_after_kills_reorgs_and_faults_the_rows_are_those_of_a_straight_run(
-    place: Site, seed: int
-) -> None:
+def test_kills_reorgs_and_faults_equal_a_straight_run(place: Site, seed: int) -> None:
     outcome = bare_run(place, seed, acts=20)
     assert outcome.differences == []
     assert outcome.findings == []
@@ -49,14 +47,14 @@ def test_after_kills_reorgs_and_faults_the_rows_are_those_of_a_straight_run(
 
 
 @pytest.mark.timeout(400)
-def test_transfers_end_as_they_must_whatever_is_killed_under_them(place: Site) -> None:
+def test_transfers_complete_despite_killed_processes(place: Site) -> None:
     run = transfers_run(place, 3, transfers=2)
     assert run.problems == []
     assert run.completed.total() == run.transfers == 2
     assert run.kills.total() >= 1
 
 
-def test_accounts_are_opened_also_where_nobody_is_to_have_one(tmp_path: Path) -> None:
+def test_account_setup_omits_a_party_without_account(tmp_path: Path) -> None:
     with fresh_chains(tmp_path, random.Random(1)) as chains:
         [key] = open_accounts(
             {"nobody": Purse({}, {"usdc": 7}, has_account=False)}, chains.paced, chains.evm
@@ -64,7 +62,7 @@ def test_accounts_are_opened_also_where_nobody_is_to_have_one(tmp_path: Path) ->
         assert chains.paced.account(key.public_key) is None
 
 
-def test_by_the_chains_alone_a_loss_and_a_double_payment_are_seen(tmp_path: Path) -> None:
+def test_loss_and_double_payment_are_seen_from_chains_alone(tmp_path: Path) -> None:
     with fresh_chains(tmp_path, random.Random(1)) as chains:
         purse = Purse({"usdc": 50 * DUST}, {"usdt0": 7})
         keys = open_accounts({"has less": purse, "has more": purse}, chains.paced, chains.evm)
@@ -86,7 +84,7 @@ def test_by_the_chains_alone_a_loss_and_a_double_payment_are_seen(tmp_path: Path
     assert both.sums not in ([], paid_twice.sums)
 
 
-def test_every_kind_of_transfer_that_is_played_meets_chaos() -> None:
+def test_every_played_kind_of_transfer_is_a_chaos_kind() -> None:
     played = {
         name
         for name, method in inspect.getmembers(ChaosPlays, inspect.isfunction)
@@ -96,13 +94,13 @@ def test_every_kind_of_transfer_that_is_played_meets_chaos() -> None:
     assert {kind.partition(" ")[2] for kind in KINDS} == played
 
 
-def test_what_became_of_a_run_of_transfers_is_told_in_one_line_and_read_back() -> None:
+def test_transfers_run_survives_json_round_trip() -> None:
     run = of_transfers.Run(7, transfers=40, lost=["x"], reorgs=[3])
     run.points["relay|relay.slots|committed"] += 2
     assert of_transfers.Run.from_json(run.to_json()) == run
 
 
-def test_a_crash_matrix_has_a_line_for_each_commit_point() -> None:
+def test_crash_matrix_has_one_line_per_commit_point() -> None:
     runs = [of_transfers.Run(1), of_transfers.Run(2, double=["x"])]
     for run in runs:
         run.points["relay|relay.slots|committed"] += 2
@@ -119,27 +117,27 @@ def test_a_crash_matrix_has_a_line_for_each_commit_point() -> None:
     assert (shown["kills"], shown["lost"], shown["double"], shown["stuck"]) == (6, 0, 1, 0)
 
 
-def test_equal_contents_differ_in_nothing() -> None:
+def test_equal_contents_have_no_differences() -> None:
     rows = {"facts.blocks": ('{"height": 1}', '{"height": 2}')}
     assert differences(Contents(rows), Contents({**rows})) == []
 
 
-def test_a_row_too_often_is_told_as_often_as_it_is_too_much() -> None:
+def test_each_extra_row_is_one_difference() -> None:
     straight = Contents({"t": ("a", "b")})
     assert len(differences(Contents({"t": ("a", "b", "b", "b")}), straight)) == 2
 
 
-def test_a_table_that_is_not_there_is_a_loss() -> None:
+def test_missing_table_is_a_difference() -> None:
     assert differences(Contents({}), Contents({"t": ("a",)})) == ["t: lost a"]
 
 
-def test_an_outcome_is_told_in_one_line_and_read_back() -> None:
+def test_outcome_survives_json_round_trip() -> None:
     outcome = Outcome(7, "bare", differences=["x"], reorgs=[64])
     outcome.kills["follower"] += 2
     assert Outcome.from_json(outcome.to_json()) == outcome
 
 
-def test_the_result_counts_every_run() -> None:
+def test_result_counts_every_run() -> None:
     first, second = Outcome(1, "bare"), Outcome(9, "stack", differences=["lost", "lost"])
     first.kills["follower"], second.kills["whole stack"] = 3, 1
     first.faults["429"] = 5
@@ -154,7 +152,7 @@ def test_the_result_counts_every_run() -> None:
     }
 
 
-def test_two_hundred_seeds_in_a_row_have_twenty_of_the_whole_stack() -> None:
+def test_two_hundred_seeds_run_the_whole_stack_twenty_times() -> None:
     first = random.Random(1).randrange(10**6)
     seeds = range(first, first + 200)
     assert sum(kind_of(seed) == "stack" for seed in seeds) >= 20

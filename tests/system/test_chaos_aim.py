@@ -1,4 +1,4 @@
-"""At what the chaos of transfers aims: what it met least, in each of its ways."""
+"""Choice of kill points in the chaos of transfers: the least met first."""
 
 import random
 from collections import Counter
@@ -13,7 +13,7 @@ from tests.system.chaos.transfers.points import POINTS, Sessions
 RUNS, KILLS = 13, 30
 
 
-def test_what_is_written_early_is_met_first_and_each_of_it_in_some_run() -> None:
+def test_early_tables_are_aimed_at_first_over_the_seeds() -> None:
     first = Counter(Aim(POINTS, seed).next()[0].table for seed in range(RUNS))
     assert set(first) <= set(EARLY)
     assert len(first) > 2
@@ -29,19 +29,19 @@ def a_run(seed: int) -> Counter[tuple[Point, str]]:
     return met
 
 
-def test_nothing_is_met_often_while_something_else_was_not() -> None:
+def test_kills_are_spread_over_the_points() -> None:
     met = Counter(point for point, _ in a_run(1).elements())
     assert max(met.values()) <= 2
     assert len(met) >= 0.8 * KILLS
 
 
-def test_together_one_point_of_each_process_is_aimed_at() -> None:
+def test_one_point_per_process_is_aimed_at_together() -> None:
     aim = Aim({"a": ("x.one", "x.two"), "b": ("x.one",), "c": ("x.three",), "d": ("x.four",)}, 0)
     processes = [each.process for each in aim.next()]
     assert len({*processes}) == len(processes) == 3
 
 
-def test_what_nobody_comes_to_keeps_nothing_else_from_being_met() -> None:
+def test_unreached_point_does_not_block_other_points() -> None:
     aim = Aim({"a": ("x.never", "x.often"), "b": ("x.too",)}, 0)
     met = Counter[str]()
     for _ in range(30):
@@ -52,7 +52,7 @@ def test_what_nobody_comes_to_keeps_nothing_else_from_being_met() -> None:
     assert min(met["x.often"], met["x.too"]) >= 5
 
 
-def test_the_doors_of_what_is_seldom_written_are_closed_until_it_was_met() -> None:
+def test_rare_table_is_aimed_at_until_it_was_met() -> None:
     aim = Aim(POINTS, 1)
     seldom = [each for each in aim.points if each.table in SELDOM]
     assert {*seldom} <= {*aim.next()}
@@ -61,14 +61,14 @@ def test_the_doors_of_what_is_seldom_written_are_closed_until_it_was_met() -> No
     assert met not in aim.next()
 
 
-def test_over_some_runs_everything_is_met_in_every_way() -> None:
+def test_runs_together_meet_every_point_in_every_way() -> None:
     met = sum(map(a_run, range(1, RUNS + 1)), Counter[tuple[Point, str]]())
     points = Aim(POINTS, 0).points
     everything = {(point, way) for point in points for way in (BEFORE, DURING, AFTER)}
     assert everything - met.keys() == set()
 
 
-def test_what_became_of_a_transaction_that_nobody_saw_is_known_if_all_then_ended_alike(
+def test_unseen_transaction_is_known_if_all_ended_alike(
     database: URL,
 ) -> None:
     url = database.set(drivername="postgresql").render_as_string(hide_password=False)

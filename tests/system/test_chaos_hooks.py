@@ -1,4 +1,4 @@
-"""Places for webhooks in the chaos harness: what they take, and what of it is seen to be wrong."""
+"""Webhook receivers of the chaos harness: accepted events and detected problems."""
 
 import random
 import time
@@ -58,7 +58,7 @@ def _with_id(body: bytes, number: int) -> bytes:
 
 
 @pytest.mark.parametrize("numbers", [(1, 2, 3), (1, 1, 2, 1, 3, 2)])
-def test_what_comes_in_its_order_is_well_and_so_are_repetitions(numbers: tuple[int, ...]) -> None:
+def test_ordered_and_repeated_events_are_no_problem(numbers: tuple[int, ...]) -> None:
     assert told(Place("a"), *numbers).problems(ENDS) == []
 
 
@@ -70,11 +70,11 @@ def test_what_comes_in_its_order_is_well_and_so_are_repetitions(numbers: tuple[i
         ((2, 1, 3), "told in the order [2, 1, 3]"),
     ],
 )
-def test_a_miss_and_a_disorder_are_seen(numbers: tuple[int, ...], said: str) -> None:
+def test_missing_or_unordered_event_is_a_problem(numbers: tuple[int, ...], said: str) -> None:
     assert any(said in each for each in told(Place("a"), *numbers).problems(ENDS))
 
 
-def test_an_id_that_comes_with_another_body_is_seen() -> None:
+def test_event_id_with_two_bodies_is_a_problem() -> None:
     place = told(Place("a"), 1, 2, 3)
     again = event_body(replace(event(2, STAGES[1]), reason="another"))
     place.take(Told.model_validate_json(_with_id(again, 2)), again)
@@ -82,14 +82,14 @@ def test_an_id_that_comes_with_another_body_is_seen() -> None:
     assert problem.endswith("was told with another body")
 
 
-def test_what_is_taken_and_still_called_owed_is_seen() -> None:
+def test_taken_event_listed_as_owed_is_a_problem() -> None:
     place = told(Place("a"), 1, 2, 3)
     place.listed = (*place.listed[:2], listed(3, "COMPLETED", "given_up"))
     [problem] = place.problems(ENDS)
     assert "was taken, and is called given_up" in problem
 
 
-def test_what_is_told_and_is_no_event_of_its_owner_is_seen() -> None:
+def test_event_unknown_to_its_owner_is_a_problem() -> None:
     place = told(Place("a"), 1, 2, 3)
     place.listed = place.listed[:2]
     [problem] = place.problems(ENDS)
@@ -108,7 +108,7 @@ def post(key: Keypair, number: int) -> Posted:
     return Posted("/hooks/0", signed_headers(signer, f"evt_{number}", at, body), body)
 
 
-def test_a_place_refuses_twice_in_a_row_at_most_and_nothing_once_it_is_well() -> None:
+def test_receiver_refuses_at_most_twice_until_healed() -> None:
     receiver = Receiver("https://localhost/hooks")
     places = Hooks(receiver, public_webhook_key(), random.Random(1), rate=1.0)
     places.register("a", _Wallet())  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_a_place_refuses_twice_in_a_row_at_most_and_nothing_once_it_is_well() ->
     assert [each.id for each in places.places["a"].taken] == ["evt_1", "evt_2", "evt_3"]
 
 
-def test_what_somebody_else_signed_is_refused_and_seen() -> None:
+def test_wrong_signature_is_refused_and_a_problem() -> None:
     receiver = Receiver("https://localhost/hooks")
     places = Hooks(receiver, public_webhook_key(), random.Random(1), rate=0.0)
     places.register("a", _Wallet())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`make fuzz` can fail: what it is there to find is planted, and found."""
+"""`make fuzz` finds planted failures."""
 
 import sys
 import threading
@@ -59,7 +59,7 @@ def hammer(url: str, goes_on: Callable[[], bool]) -> Hammer:
 
 
 @pytest.mark.usefixtures("migrated")
-def test_a_planted_500_and_a_planted_answer_are_found(api_engine: Engine) -> None:
+def test_planted_500_and_planted_response_are_found(api_engine: Engine) -> None:
     app = make_sign_in_app(api_engine, FixedAccounts(ledger_rules()))
     app.view_functions["auth.give_stellar_toml"] = lambda: abort(500)
     app.view_functions["auth.give_challenge"] = lambda: {"not": "a challenge"}
@@ -84,22 +84,20 @@ def signed_in(app: Flask) -> Findings:
 
 
 @pytest.mark.usefixtures("migrated")
-def test_whoever_signs_rightly_is_let_in_and_nobody_else(api_engine: Engine) -> None:
+def test_only_correct_signers_are_signed_in(api_engine: Engine) -> None:
     found = signed_in(make_sign_in_app(api_engine, FixedAccounts(ledger_rules())))
     assert found.is_good, found
     assert found.logins == 2
 
 
 @pytest.mark.usefixtures("migrated")
-def test_a_threshold_that_is_not_kept_is_found(api_engine: Engine) -> None:
+def test_ignored_threshold_is_found(api_engine: Engine) -> None:
     found = signed_in(make_sign_in_app(api_engine, FixedAccounts(make_rules(cosigner=1))))
     assert found.wrong > 0
     assert not found.is_good
 
 
-def test_what_fails_in_the_app_outside_of_it_and_halfway_is_seen_in_the_log(
-    database: URL, tmp_path: Path
-) -> None:
+def test_failures_in_outside_and_halfway_are_in_the_log(database: URL, tmp_path: Path) -> None:
     with serving(
         database, tmp_path, workers=1, program=[sys.executable, "-m", "tests.system.fuzz.planted"]
     ) as server:
@@ -142,13 +140,13 @@ def steady(early: int, late: int) -> Memory:
         ),
     ],
 )
-def test_each_thing_that_must_not_be_makes_the_run_fail(
+def test_each_violation_makes_the_run_fail(
     findings: Findings, memory: Memory, log: list[str], code: int
 ) -> None:
     assert _tell(findings, memory, log, 1) == code
 
 
-def test_a_worker_that_was_lost_is_not_flat() -> None:
+def test_lost_worker_is_not_flat_memory() -> None:
     memory = steady(100, 100)
     memory.seen[2] = [(0.3, 100)]
     assert not memory.is_flat

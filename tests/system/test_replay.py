@@ -1,4 +1,4 @@
-"""`make replay`: what the recorded genuine data comes to, number by number."""
+"""`make replay`: results on the recorded data."""
 
 import json
 from collections import Counter
@@ -49,13 +49,13 @@ def findings(warehouses: dict[str, Engine], clone: Callable[[], URL]) -> Finding
     return replay(open_warehouse)
 
 
-def test_the_replay_comes_to_the_same_numbers(
+def test_replay_equals_the_golden_numbers(
     findings: Findings, golden: Callable[[str, object], None]
 ):
     golden("replay.json", summary(findings))
 
 
-def test_the_replay_is_sound(findings: Findings):
+def test_replay_has_no_differences_or_undecodable_events(findings: Findings):
     assert findings.is_sound
     assert [each.differences for each in findings.warehouses] == [(), (), ()]
     assert [each.undecodable for each in findings.warehouses] == [0, 0, 0]
@@ -67,18 +67,18 @@ def test_ledgers_closed_as_newer_protocols_are_the_same(findings: Findings):
     assert [each.with_milliseconds for each in findings.newer] == [0, 9]
 
 
-def test_every_asset_event_of_the_ledgers_comes_from_its_assets_contract(findings: Findings):
+def test_asset_events_come_from_contracts_of_their_assets(findings: Findings):
     kinds = sum((ledger.movements for ledger in findings.ledgers), Counter())
     assert kinds.total() == 2169
     assert [each for ledger in findings.ledgers for each in ledger.look_alikes] == []
 
 
-def test_every_invocation_of_the_ledgers_is_proven(findings: Findings):
+def test_every_invocation_in_ledgers_is_proven(findings: Findings):
     assert sum(ledger.proof.invocations for ledger in findings.ledgers) == 8
     assert [ledger.proof.unproven for ledger in findings.ledgers] == [()] * 9
 
 
-def test_a_burn_on_stellar_is_told_in_stellars_decimals(findings: Findings):
+def test_stellar_burn_has_seven_decimals(findings: Findings):
     (burn,) = (each for each in findings.movements if each.source == "Stellar" and each.source_tx)
     assert burn.sent == Amount(20_000_000, 7, "deposit_for_burn")
     assert burn.arrived is not None
@@ -86,7 +86,7 @@ def test_a_burn_on_stellar_is_told_in_stellars_decimals(findings: Findings):
     assert burn.arrived.told_by.startswith("no less than")
 
 
-def test_a_mint_on_stellar_shows_what_was_burned_and_what_the_fee_took(findings: Findings):
+def test_stellar_mint_has_burned_amount_and_fee(findings: Findings):
     (mint,) = (
         each for each in findings.movements if (each.source, each.fee and each.fee.units) ==
         ("Base", 3_634)
@@ -100,16 +100,14 @@ def test_a_mint_on_stellar_shows_what_was_burned_and_what_the_fee_took(findings:
     assert mint.sent.units - 3_634 == mint.arrived.units // 10
 
 
-def test_attestations_are_of_the_known_attesters_and_no_others_are_vouched_for(findings: Findings):
+def test_only_known_attesters_are_accepted(findings: Findings):
     assert Counter(each.is_attested for each in findings.messages) == {True: 3, None: 3}
     assert [each.events for each in findings.messages if each.events] == [
         ("MessageReceived on eip155:5042002",)
     ]
 
 
-def test_recorded_hashes_are_stored_as_they_were_recorded(
-    findings: Findings, warehouses: dict[str, Engine]
-):
+def test_recorded_hashes_are_stored_unchanged(findings: Findings, warehouses: dict[str, Engine]):
     stored = _hashes(warehouses["layerzero"], "eip155:55244")
     for log in recordings.layerzero_logs().values():
         assert stored[log.height] == log.block_hash
@@ -119,7 +117,7 @@ def test_recorded_hashes_are_stored_as_they_were_recorded(
         assert ledgers[each["block"]["height"]] == each["block"]["hash"]
 
 
-def test_made_up_blocks_are_counted_as_made_up(findings: Findings):
+def test_synthetic_blocks_are_not_counted_as_genuine(findings: Findings):
     genuine = {
         chain.chain: (chain.blocks, chain.genuine_blocks)
         for warehouse in findings.warehouses
@@ -134,7 +132,7 @@ def test_made_up_blocks_are_counted_as_made_up(findings: Findings):
     }
 
 
-def test_no_made_up_hash_joins_two_genuine_blocks(
+def test_parents_of_recorded_blocks_are_synthetic(
     findings: Findings, warehouses: dict[str, Engine]
 ):
     with warehouses["layerzero"].connect() as conn:
@@ -142,7 +140,7 @@ def test_no_made_up_hash_joins_two_genuine_blocks(
     assert all(map(is_made_up, parents))
 
 
-def test_the_page_says_what_is_genuine_and_what_is_not(findings: Findings):
+def test_page_separates_recorded_from_synthetic_data(findings: Findings):
     printed = page(findings)
     assert MARK in printed
     assert "20000000 = 2.0000000   [deposit_for_burn]" in printed
@@ -151,7 +149,7 @@ def test_the_page_says_what_is_genuine_and_what_is_not(findings: Findings):
     assert "no less than: burn's amount - max fee" in printed
 
 
-def test_a_look_alike_is_listed_with_its_contract_and_the_asset_it_names(findings: Findings):
+def test_look_alike_is_listed_with_contract_and_named_asset(findings: Findings):
     burn, *fees, _packet, _send = recorded_oft_send()
     native = next(event for event in fees if event.topics[-1].endswith(b"native\0\0"))
     forged = replace(native, contract=OTHER_CONTRACT)
@@ -163,7 +161,7 @@ def test_a_look_alike_is_listed_with_its_contract_and_the_asset_it_names(finding
     assert f"{OTHER_CONTRACT}  stellar:native" in page(replace(findings, ledgers=(counted,)))
 
 
-def test_the_replays_testnets_are_those_that_ship():
+def test_replay_testnets_equal_the_shipped_ones():
     ours, shipped = load_network("testnet", folder=NETWORKS), load_network("testnet")
     for chain in ours.evm:
         if chain.id in {each.id for each in shipped.evm}:
@@ -178,7 +176,7 @@ def test_the_replays_testnets_are_those_that_ship():
     assert without_oft == shipped.stellar
 
 
-def test_a_recorded_node_has_no_ledger_that_was_not_recorded():
+def test_recorded_node_lacks_unrecorded_ledgers():
     with serving(RecordedStellarNode(PUBNET, recordings.cctp_events())) as url:
         reader = StellarReader(PUBNET, [url])
         with pytest.raises(InconsistentAnswer, match="was not recorded"):
@@ -186,7 +184,7 @@ def test_a_recorded_node_has_no_ledger_that_was_not_recorded():
         reader.close()
 
 
-def test_a_hash_without_its_middle_is_told_by_the_mark():
+def test_completed_hash_keeps_ends_and_is_marked():
     completed = completed_hash("0xce93dc50...c46ca1c9 (truncated in source)")
     assert len(completed) == 66
     assert (completed[:10], completed[-8:]) == ("0xce93dc50", "c46ca1c9")
@@ -195,13 +193,13 @@ def test_a_hash_without_its_middle_is_told_by_the_mark():
     assert not is_made_up("0x" + "ab" * 32)
 
 
-def test_decimals_are_written_without_floats():
+def test_decimals_are_formatted_without_floats():
     assert decimal(27_960_598, 6) == "27.960598"
     assert decimal(5, 7) == "0.0000005"
     assert decimal(2**200, 6) == f"{2**200 // 10**6}.{2**200 % 10**6:06d}"
 
 
-def test_a_database_of_the_last_replay_is_made_anew(postgres: Server):
+def test_database_of_the_last_replay_is_replaced(postgres: Server):
     url = make_url(postgres.url("isthmus_replay_test"))
     recreate(url)
     engine = create_engine(url, poolclass=NullPool)

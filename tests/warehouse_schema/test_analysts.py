@@ -1,4 +1,4 @@
-"""A person with an analyst's login reads what is meant for them and changes nothing."""
+"""Privileges and session settings of an analyst's login."""
 
 import re
 import secrets
@@ -50,7 +50,7 @@ def refused(connection: Connection, statement: str) -> str:
     return str(error.value.orig)
 
 
-def test_an_analyst_reads_every_view_and_the_tables_beneath(ada: Connection) -> None:
+def test_analyst_reads_every_view_and_readable_table(ada: Connection) -> None:
     for name in NAMES:
         ada.execute(text(f"SELECT * FROM {name}"))
         ada.execute(text(f"SELECT * FROM analytics.{name}"))
@@ -59,14 +59,14 @@ def test_an_analyst_reads_every_view_and_the_tables_beneath(ada: Connection) -> 
             ada.execute(text(f"SELECT * FROM {table.fullname}"))
 
 
-def test_an_analyst_does_not_read_what_clients_asked_for_or_what_is_signed(ada: Connection) -> None:
+def test_analyst_cannot_read_intake_relay_or_access(ada: Connection) -> None:
     closed = [t.fullname for t in metadata.sorted_tables if t.schema not in READABLE]
     assert {"intake.watched_addresses", "relay.attempts", "access.subjects"} <= set(closed)
     for table in closed:
         assert "permission denied" in refused(ada, f"SELECT * FROM {table}")
 
 
-def test_an_analyst_writes_nothing_even_in_a_session_that_may_write(ada: Connection) -> None:
+def test_analyst_cannot_write_in_a_writable_session(ada: Connection) -> None:
     ada.execute(text("SET default_transaction_read_only = off"))
     ada.commit()
     for table in metadata.sorted_tables:
@@ -89,7 +89,7 @@ def test_an_analyst_writes_nothing_even_in_a_session_that_may_write(ada: Connect
     assert "must be owner" in refused(ada, "DROP VIEW analytics.market_now")
 
 
-def test_a_session_is_read_only_in_utc_and_gives_up_in_time(ada: Connection) -> None:
+def test_session_is_read_only_in_utc_with_timeouts(ada: Connection) -> None:
     shown = [
         ada.scalar(text(f"SHOW {name}"))
         for name in ("default_transaction_read_only", "timezone", "statement_timeout")
@@ -97,6 +97,6 @@ def test_a_session_is_read_only_in_utc_and_gives_up_in_time(ada: Connection) -> 
     assert shown == ["on", "UTC", "5min"]
 
 
-def test_a_question_that_takes_too_long_is_ended(ada: Connection) -> None:
+def test_slow_query_is_cancelled(ada: Connection) -> None:
     ada.execute(text("SET statement_timeout = '50ms'"))
     assert "statement timeout" in refused(ada, "SELECT pg_sleep(30)")

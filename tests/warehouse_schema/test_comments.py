@@ -1,4 +1,4 @@
-"""An analyst with nothing but the database can read what every table and column means."""
+"""Comments on all tables and columns."""
 
 import pytest
 from sqlalchemy import Connection, text
@@ -33,7 +33,7 @@ def test_every_column_has_a_comment(connection: Connection, schema: str) -> None
     assert connection.scalars(text(COLUMNS), {"schema": schema}).all() == []
 
 
-def test_a_missing_comment_is_seen(connection: Connection) -> None:
+def test_missing_comment_is_detected(connection: Connection) -> None:
     connection.execute(text("CREATE TABLE facts.silent (id integer)"))
     assert connection.scalars(text(TABLES), {"schema": "facts"}).all() == ["silent"]
     assert connection.scalars(text(COLUMNS), {"schema": "facts"}).all() == ["silent.id"]

@@ -1,4 +1,4 @@
-"""How sessions on the warehouse are set up, and which URLs are taken."""
+"""Session settings of database engines, and accepted URLs."""
 
 import pytest
 from sqlalchemy import URL, Engine, text
@@ -18,14 +18,14 @@ def setting(engine: Engine, name: str) -> str:
 
 
 @pytest.mark.parametrize("role", [*ROLES, None])
-def test_who_asks_for_others_has_a_limit_to_a_statement(server_url: URL, role: Role | None) -> None:
+def test_api_and_analyst_have_a_statement_timeout(server_url: URL, role: Role | None) -> None:
     engine = make_engine(server_url, role=role, pool_size=1)
     limit = {"api": "5s", "analyst": "5min"}.get(str(role), "0")
     assert setting(engine, "statement_timeout") == limit
     engine.dispose()
 
 
-def test_both_ends_notice_within_a_minute_that_the_other_has_vanished(server_url: URL) -> None:
+def test_keepalives_detect_a_lost_peer_within_a_minute(server_url: URL) -> None:
     engine = make_engine(server_url, role="indexer", pool_size=1)
     with engine.connect() as connection:
         here = connection.connection.driver_connection.info.get_parameters()
@@ -39,7 +39,7 @@ def test_both_ends_notice_within_a_minute_that_the_other_has_vanished(server_url
 
 
 @pytest.mark.parametrize("text", ["postgresql://u:p@h/d", "postgres://u:p@h/d"])
-def test_a_postgres_url_is_given_our_driver(text: str) -> None:
+def test_postgres_url_gets_our_driver(text: str) -> None:
     url = warehouse_url(text)
     assert url.render_as_string(hide_password=False) == "postgresql+psycopg://u:p@h/d"
 
@@ -55,7 +55,7 @@ def test_a_postgres_url_is_given_our_driver(text: str) -> None:
         "mysql://u:SECRET@h/d",
     ],
 )
-def test_another_url_is_refused_and_not_repeated(text: str) -> None:
+def test_other_url_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(ValueError, match=r"^DATABASE_URL ") as refused:
         warehouse_url(text)
     assert "SECRET" not in str(refused.value)

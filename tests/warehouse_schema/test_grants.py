@@ -1,4 +1,4 @@
-"""Each schema has one writer, and the roles' roles can do what the table below says and no more."""
+"""Privileges of each role on each schema and table."""
 
 from collections.abc import Iterator, Mapping
 
@@ -105,7 +105,7 @@ VIEWS_MAY: Mapping[Role, frozenset[str]] = {
 """Role → what it may do with the views of `analytics`, whose only writer is the migration."""
 
 
-def test_every_schema_room_and_table_is_looked_at() -> None:
+def test_every_schema_role_and_table_is_checked() -> None:
     assert set(TABLES) == set(metadata.tables)
     assert set(MAY) == {(schema, role) for schema in SCHEMAS for role in ROLES}
 
@@ -132,7 +132,7 @@ def test_views_are_readable_by_analyst_and_indexer_only(connection: Connection, 
     assert held == dict.fromkeys(views, VIEWS_MAY[role])
 
 
-def test_the_indexer_alone_may_make_tables_for_itself(engine: Engine) -> None:
+def test_only_the_indexer_may_create_temporary_tables(engine: Engine) -> None:
     # What a template may be used for is not copied with it.
     migrate(engine.url)
     query = text("SELECT has_database_privilege(:role, current_database(), 'TEMPORARY')")
@@ -154,20 +154,18 @@ def test_no_role_may_create_tables_in_any_schema(connection: Connection, role: R
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_room_may_ask_which_revision_the_tables_are_at(
-    connection: Connection, role: Role
-) -> None:
+def test_every_role_may_read_the_schema_revision(connection: Connection, role: Role) -> None:
     assert granted(connection, "isthmus.alembic_version", role) == READ
 
 
-def test_the_public_may_do_nothing(connection: Connection) -> None:
+def test_public_has_no_privileges(connection: Connection) -> None:
     connection.execute(text("CREATE ROLE passer_by"))
     query = text("SELECT has_schema_privilege('passer_by', :schema, 'USAGE')")
     for schema in [*SCHEMAS, "isthmus", "analytics"]:
         assert connection.scalar(query, {"schema": schema}) is False
 
 
-def test_migrating_takes_away_what_was_granted_by_hand(engine: Engine) -> None:
+def test_migration_revokes_manual_grants(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("GRANT ALL ON facts.blocks TO isthmus_api"))
     migrate(engine.url)
@@ -221,7 +219,7 @@ def test_statements_pass_exactly_where_granted(
     assert passed == MAY[schema, role]
 
 
-def test_the_api_sees_that_something_was_signed_and_not_what(api_engine: Engine) -> None:
+def test_api_reads_attempts_without_signed_bytes(api_engine: Engine) -> None:
     seen = (
         "SELECT a.subject, a.purpose, a.tx_hash, a.created_at, s.key, s.outcome FROM relay.slots s"
         " JOIN relay.attempts a USING (chain, account, number)"
@@ -241,12 +239,12 @@ def may(connection: Connection, statement: object) -> bool:
     return True
 
 
-def test_a_cursor_may_be_moved_and_an_alarm_cleared(indexer_engine: Engine) -> None:
+def test_indexer_may_move_a_cursor_and_clear_an_alarm(indexer_engine: Engine) -> None:
     with indexer_engine.begin() as connection:
         connection.execute(text("UPDATE facts.cursors SET held = NULL"))
         connection.execute(text("UPDATE facts.alarms SET cleared_at = NULL"))
 
 
-def test_a_room_can_drop_no_table_of_another(database: URL, indexer_engine: Engine) -> None:
+def test_role_cannot_drop_a_table_of_another_schema(database: URL, indexer_engine: Engine) -> None:
     with indexer_engine.connect() as connection, pytest.raises(ProgrammingError, match="owner"):
         connection.execute(text("DROP TABLE facts.blocks"))

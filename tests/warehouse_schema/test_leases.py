@@ -1,4 +1,4 @@
-"""A lease belongs to the session that its row names, whatever advisory locks others hold."""
+"""Leases and row locks, held by database sessions."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def take(conn: Connection) -> int | None:
         return take_lease(conn, leases, locks.FOLLOWER, CHAIN)
 
 
-def test_one_session_has_a_lease_until_it_ends_it(indexer_engine: Engine) -> None:
+def test_lease_is_held_by_one_session_until_released(indexer_engine: Engine) -> None:
     with indexer_engine.connect() as first, indexer_engine.connect() as second:
         key = take(first)
         assert key is not None
@@ -37,7 +37,7 @@ def test_one_session_has_a_lease_until_it_ends_it(indexer_engine: Engine) -> Non
         assert take(first) is None
 
 
-def test_a_lease_ends_with_its_session(indexer_engine: Engine) -> None:
+def test_lease_ends_with_its_session(indexer_engine: Engine) -> None:
     with indexer_engine.connect() as first, indexer_engine.connect() as second:
         assert take(first) is not None
         first.invalidate()

@@ -1,4 +1,4 @@
-"""Which server `migrate` and `embedded` work on, by the environment."""
+"""Server that `migrate` and `embedded` use, from the environment."""
 
 import subprocess
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def test_embedded_folder_is_under_home(tmp_path: Path):
         ({}, None),
     ],
 )
-def test_database_is_the_variable(environment: Mapping[str, str], expected: str | None):
+def test_database_url_is_used(environment: Mapping[str, str], expected: str | None):
     assert database_variable(environment) == expected
 
 
@@ -49,7 +49,7 @@ def test_unset_database_of_a_real_network_is_an_error(
     assert NEEDS_DATABASE in capsys.readouterr().err
 
 
-def test_migrate_takes_the_database_of_the_variable(
+def test_migrate_uses_database_url(
     postgres: Server, server_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
     url = postgres.url("isthmus_of_the_variable")
@@ -64,7 +64,7 @@ def test_migrate_takes_the_database_of_the_variable(
         conn.execute(text("DROP DATABASE isthmus_of_the_variable WITH (FORCE)"))
 
 
-def test_embedded_looks_under_home(
+def test_embedded_uses_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("ISTHMUS_HOME", str(tmp_path / "nothing"))

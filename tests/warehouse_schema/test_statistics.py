@@ -1,4 +1,4 @@
-"""Each view's figures on small markets, worked out by hand."""
+"""Figures of each analytics view on small markets, computed by hand."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def ended(connection: Connection, status: str, created_at: int, ended_at: int | 
 # Orders
 
 
-def test_rates_of_a_cohort_leave_out_who_is_still_active(connection: Connection) -> None:
+def test_cohort_rates_exclude_active_orders(connection: Connection) -> None:
     filled(connection, MIDNIGHT + HOUR, amount=30)
     filled(connection, MIDNIGHT + HOUR, amount=20)
     ended(connection, "cancelled", MIDNIGHT, MIDNIGHT + 900)
@@ -91,7 +91,7 @@ def test_rates_of_a_cohort_leave_out_who_is_still_active(connection: Connection)
     ]
 
 
-def test_a_cohort_is_of_the_day_of_opening_and_has_no_rate_before_one_ended(
+def test_cohort_is_by_opening_day_and_has_no_early_rate(
     connection: Connection,
 ) -> None:
     filled(connection, MIDNIGHT + 10, took=11)
@@ -114,7 +114,7 @@ def test_percentiles_are_nearest_rank(connection: Connection) -> None:
     ]
 
 
-def test_percentiles_of_few_orders_are_not_given(connection: Connection) -> None:
+def test_percentiles_of_few_orders_are_null(connection: Connection) -> None:
     for took in (10, 20, 30, 40):
         filled(connection, CLOSE_TIME - 7 * DAY, took)
     filled(connection, CLOSE_TIME - 7 * DAY + 1, 50, claim="manual")
@@ -126,7 +126,7 @@ def test_percentiles_of_few_orders_are_not_given(connection: Connection) -> None
     ]
 
 
-def test_an_order_counts_on_the_day_it_was_opened_and_on_the_day_it_ended(
+def test_order_counts_on_opening_day_and_on_end_day(
     connection: Connection,
 ) -> None:
     filled(connection, MIDNIGHT, took=1)
@@ -142,7 +142,7 @@ def test_an_order_counts_on_the_day_it_was_opened_and_on_the_day_it_ended(
     ]
 
 
-def test_volume_is_what_was_released_and_fiat_goes_with_it(connection: Connection) -> None:
+def test_volume_is_released_usdc_with_its_fiat(connection: Connection) -> None:
     at = MIDNIGHT + HOUR
     filled(connection, at, amount=40, fiat_amount=41, released=units(30), fee=units("0.15"))
     filled(connection, at, amount=3, fiat_amount="3.0000001", released=units(1), claim="manual")
@@ -162,7 +162,7 @@ def test_amounts_keep_every_digit(connection: Connection) -> None:
     assert released == fee == f"{huge // 10**7}.{huge % 10**7:07}"
 
 
-def test_the_effective_rate_is_all_that_was_paid_for_what_was_got(connection: Connection) -> None:
+def test_effective_rate_is_fiat_paid_per_usdc_received(connection: Connection) -> None:
     at = MIDNIGHT + HOUR
     settled: dict[str, Any] = {"released": units(40), "fee": units("0.2"), "currency": "USD"}
     settled |= {"amount": 40, "rate": "1.02", "fiat_amount": "40.8"}
@@ -175,7 +175,7 @@ def test_the_effective_rate_is_all_that_was_paid_for_what_was_got(connection: Co
     ]
 
 
-def test_the_quoted_rate_is_weighted_by_size(connection: Connection) -> None:
+def test_quoted_rate_is_weighted_by_size(connection: Connection) -> None:
     at = MIDNIGHT + HOUR
     filled(connection, at, amount=30, fiat_amount=30, rate=1)
     filled(connection, at, amount=10, fiat_amount=20, rate=2)
@@ -185,7 +185,7 @@ def test_the_quoted_rate_is_weighted_by_size(connection: Connection) -> None:
     ]
 
 
-def test_a_spread_is_between_buying_and_selling_over_all_rails(connection: Connection) -> None:
+def test_spread_is_between_buy_and_sell_over_all_rails(connection: Connection) -> None:
     at = MIDNIGHT + HOUR
     filled(connection, at, amount=10, fiat_amount="10.3", rail="venmo")
     filled(connection, at, amount=10, fiat_amount="10.1", rail="wise")
@@ -201,7 +201,7 @@ def test_a_spread_is_between_buying_and_selling_over_all_rails(connection: Conne
 # Providers
 
 
-def test_the_market_of_now(connection: Connection) -> None:
+def test_market_now_has_current_figures(connection: Connection) -> None:
     for provider in (ANN, BEN, CID):
         insert_provider(connection, provider, free=60, locked=40, reclaimable=10, active_orders=2)
     insert_offer(connection, provider=ANN)
@@ -217,7 +217,7 @@ def test_the_market_of_now(connection: Connection) -> None:
     assert read(connection, columns, "market_now") == [("210.0000000", "90.0000000", "0.3000")]
 
 
-def test_providers_are_active_on_the_days_up_to_each_day(connection: Connection) -> None:
+def test_provider_is_active_in_the_days_up_to_each_day(connection: Connection) -> None:
     filled(connection, MIDNIGHT - 7 * DAY, provider=ANN)
     filled(connection, MIDNIGHT - 6 * DAY, provider=BEN)
     filled(connection, MIDNIGHT - 6 * DAY, provider=ANN)
@@ -229,7 +229,7 @@ def test_providers_are_active_on_the_days_up_to_each_day(connection: Connection)
     assert sorted(rows)[-1] == ("2026-11-21", "0", "2", "2")
 
 
-def test_concentration_is_of_those_who_have_any(connection: Connection) -> None:
+def test_concentration_excludes_providers_without_funds(connection: Connection) -> None:
     for number, free in enumerate((50, 20, 10, 10, 5, 5, 0), 21):
         insert_provider(connection, address(number), free=free, locked=0)
     filled(connection, CLOSE_TIME, provider=ANN, amount=30)
@@ -243,7 +243,7 @@ def test_concentration_is_of_those_who_have_any(connection: Connection) -> None:
     ]
 
 
-def test_quotes_for_takers_of_three_sizes(connection: Connection) -> None:
+def test_quotes_are_given_for_three_order_sizes(connection: Connection) -> None:
     insert_offer(connection, provider=ANN, rate="0.93", min=10, max=100)
     # The same escrow once more, dearer: it does not make Ann deeper.
     insert_offer(connection, provider=ANN, rate="0.95", min=10, max=100, rails=["wise"])
@@ -256,7 +256,7 @@ def test_quotes_for_takers_of_three_sizes(connection: Connection) -> None:
     ]
 
 
-def test_who_sells_wants_a_high_rate(connection: Connection) -> None:
+def test_offramp_prefers_a_high_rate(connection: Connection) -> None:
     insert_offer(connection, provider=ANN, direction="offramp", rate="0.93", max=40)
     insert_offer(connection, provider=BEN, direction="offramp", rate="0.91", max=50)
     columns = "size_usdc, best_rate, weighted_rate"
@@ -265,7 +265,7 @@ def test_who_sells_wants_a_high_rate(connection: Connection) -> None:
     ]
 
 
-def test_a_provider_in_figures(connection: Connection) -> None:
+def test_provider_statistics_have_expected_figures(connection: Connection) -> None:
     insert_provider(connection, ANN, free=60, locked=40, reclaimable=10, active_orders=1)
     insert_provider(connection, BEN, free=0, last_active_at=None, stale="a gap")
     insert_offer(connection, provider=ANN)
@@ -331,7 +331,7 @@ def opening(connection: Connection, at: int, amount: int, free: int, locked: int
     escrow(connection, events.orders_opened, at, free, locked, **parties(n), **own)
 
 
-def test_escrow_at_work_is_measured_over_time(connection: Connection) -> None:
+def test_escrow_utilisation_is_time_weighted(connection: Connection) -> None:
     # 100 from 18:00 of the day before; 40 of it locked at 01:00. The order expires an hour later
     # and is pruned at 04:00: in between it is locked on chain and available all the same.
     deposit(connection, MIDNIGHT - 6 * HOUR, 100, free=100)
@@ -362,7 +362,7 @@ def test_escrow_at_work_is_measured_over_time(connection: Connection) -> None:
     ]
 
 
-def test_turnover_is_what_was_released_of_the_mean_escrow(connection: Connection) -> None:
+def test_turnover_is_released_volume_per_mean_escrow(connection: Connection) -> None:
     deposit(connection, MIDNIGHT - DAY, 100, free=100)
     filled(connection, MIDNIGHT - HOUR, provider=ANN, amount=50)
     columns = "day, providers, released_usdc, escrow_usdc_seconds, turnover"
@@ -372,7 +372,7 @@ def test_turnover_is_what_was_released_of_the_mean_escrow(connection: Connection
     )
 
 
-def test_what_is_in_escrow_when_the_ledger_clock_stands_still_counts_no_longer(
+def test_escrow_does_not_accrue_after_the_last_ledger(
     connection: Connection,
 ) -> None:
     deposit(connection, CLOSE_TIME, 100, free=100)
@@ -424,7 +424,7 @@ def verified(connection: Connection, number: int, at: int) -> None:
     connection.execute(insert(events.lz_packets_verified).values(row))
 
 
-def test_a_movement_counts_where_it_was_sent_and_where_it_was_delivered(
+def test_movement_counts_at_source_and_at_destination(
     connection: Connection,
 ) -> None:
     there = delivered(MIDNIGHT + 9, 49_990_000)
@@ -443,7 +443,7 @@ def test_a_movement_counts_where_it_was_sent_and_where_it_was_delivered(
     assert sorted(fees) == [("cctp", "2026-11-21", "0.001000"), ("oft", "2026-11-21", "0.002000")]
 
 
-def test_the_funnel_of_a_route(connection: Connection) -> None:
+def test_transfer_funnel_has_expected_steps(connection: Connection) -> None:
     for number, (ready, done) in enumerate([(60, 100), (80, 300), (120, None), (None, None)]):
         end = {} if done is None else delivered(MIDNIGHT + done, 1)
         stage = {"stage": "DELIVERING"} if ready and not done else {}
@@ -458,7 +458,7 @@ def test_the_funnel_of_a_route(connection: Connection) -> None:
     ]
 
 
-def test_delivery_before_its_source_by_another_clock_is_not_timed(connection: Connection) -> None:
+def test_delivery_before_its_source_by_other_clock_is_untimed(connection: Connection) -> None:
     movement(connection, 1, sent_at=MIDNIGHT, **delivered(MIDNIGHT - 3, 1))
     movement(connection, 2, sent_at=MIDNIGHT, **delivered(MIDNIGHT + 50, 1))
     columns = "stage, reached, timed, p50_seconds"
@@ -467,7 +467,7 @@ def test_delivery_before_its_source_by_another_clock_is_not_timed(connection: Co
     ]
 
 
-def test_an_attestation_that_came_after_its_mint_is_not_timed(connection: Connection) -> None:
+def test_attestation_after_its_mint_is_untimed(connection: Connection) -> None:
     burned = {"mechanism": "cctp", "source_chain": BASE, "sent_at": MIDNIGHT}
     movement(connection, 1, **burned, **delivered(MIDNIGHT + 50, 1))
     movement(connection, 2, **burned, **delivered(MIDNIGHT + 50, 1))

@@ -1,4 +1,4 @@
-"""What the tables refuse, so that no writer has to be trusted with it."""
+"""Constraints of the tables."""
 
 from typing import Any
 
@@ -29,19 +29,19 @@ def test_fact_tables_are_keyed_by_provenance() -> None:
 
 
 @pytest.mark.parametrize("amount", [0, 2**256 - 1, -(2**127), 10**78 - 1])
-def test_a_whole_number_stays_whole(connection: Connection, amount: int) -> None:
+def test_integer_amount_is_stored_exactly(connection: Connection, amount: int) -> None:
     connection.execute(insert(depth), {"rail": "wise", "available": amount, "offer_count": 1})
     (kept,) = connection.scalars(select(depth.c.available))
     assert (kept, type(kept)) == (amount, int)
 
 
 @pytest.mark.parametrize("amount", [1.0, "1", True])
-def test_nothing_but_a_whole_number_is_an_amount(connection: Connection, amount: object) -> None:
+def test_non_integer_amount_is_refused(connection: Connection, amount: object) -> None:
     with pytest.raises(StatementError, match="base units are int"):
         connection.execute(insert(depth), {"rail": "wise", "available": amount, "offer_count": 1})
 
 
-def test_a_chain_has_one_block_a_height(connection: Connection) -> None:
+def test_chain_has_one_block_per_height(connection: Connection) -> None:
     block = {
         "chain": "eip155:1",
         "height": 7,
@@ -56,7 +56,7 @@ def test_a_chain_has_one_block_a_height(connection: Connection) -> None:
     connection.execute(insert(blocks), {**block, "chain": "eip155:8453"})
 
 
-def test_an_alarm_of_a_kind_and_subject_stands_once(connection: Connection) -> None:
+def test_open_alarm_is_unique_per_kind_and_subject(connection: Connection) -> None:
     alarm = {"chain": "eip155:1", "kind": "undecodable", "subject": "log", "detail": "why"}
     connection.execute(insert(alarms), alarm)
     refuses(connection, "uq_alarms_open", alarms, alarm)
@@ -65,7 +65,7 @@ def test_an_alarm_of_a_kind_and_subject_stands_once(connection: Connection) -> N
 
 
 @pytest.mark.parametrize("table", [evm_logs, stellar_events], ids=str)
-def test_a_raw_event_has_one_outcome(connection: Connection, table: Table) -> None:
+def test_raw_event_has_one_outcome(connection: Connection, table: Table) -> None:
     row = {column.name: sample(column) for column in table.columns}
     refuses(connection, "one_outcome", table, {**row, "event": "OftSent", "undecodable": "why"})
 
@@ -96,7 +96,7 @@ MOVEMENT = {
         ("completed_is_delivered", {"stage": "COMPLETED"}),
     ],
 )
-def test_a_movement_makes_sense(
+def test_inconsistent_movement_is_refused(
     connection: Connection, constraint: str, change: dict[str, Any]
 ) -> None:
     connection.execute(insert(movements), MOVEMENT)
@@ -117,7 +117,7 @@ def test_a_movement_makes_sense(
         ("nullifier_when_settled", {"nullifier": "0x03"}),
     ],
 )
-def test_an_order_makes_sense(
+def test_inconsistent_order_is_refused(
     connection: Connection, constraint: str, change: dict[str, Any]
 ) -> None:
     row = {column.name: sample(column) for column in orders.columns if not column.nullable}

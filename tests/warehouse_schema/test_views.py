@@ -1,4 +1,4 @@
-"""The views are what their files say, after every migration, and nobody's query is in the way."""
+"""Analytics views: equal to their files after migration; rebuilds, locks and privileges."""
 
 from pathlib import Path
 
@@ -27,22 +27,22 @@ READ = text("""
 """)
 
 
-def test_every_file_is_a_view_and_every_view_a_file(connection: Connection) -> None:
+def test_view_files_equal_the_views_in_the_database(connection: Connection) -> None:
     assert {path.stem for path in FOLDER.glob("*.sql")} == set(NAMES)
     assert set(connection.scalars(HERE)) == set(NAMES)
 
 
-def test_views_read_what_analysts_may_read_and_nothing_else(connection: Connection) -> None:
+def test_views_read_only_schemas_open_to_analysts(connection: Connection) -> None:
     # A view reads with its owner's rights: one over intake or relay would open these.
     assert set(connection.scalars(READ)) == {"facts", "projections", "analytics"}
 
 
-def test_the_schema_says_what_it_is_for(connection: Connection) -> None:
+def test_analytics_schema_has_its_comment(connection: Connection) -> None:
     said = connection.scalar(text("SELECT obj_description('analytics'::regnamespace)"))
     assert said == ANALYTICS_COMMENT
 
 
-def test_views_that_are_as_they_should_be_are_left_alone(connection: Connection) -> None:
+def test_current_views_are_not_rebuilt(connection: Connection) -> None:
     before = connection.scalar(text("SELECT 'analytics.market_now'::regclass::oid::bigint"))
     assert make_views(connection) is False
     after = connection.scalar(text("SELECT 'analytics.market_now'::regclass::oid::bigint"))
@@ -64,9 +64,7 @@ def test_views_that_are_as_they_should_be_are_left_alone(connection: Connection)
     ],
     ids=["other columns", "missing", "too many", "renamed", "other comment", "no comment"],
 )
-def test_a_view_that_is_not_what_its_file_says_is_made_again(
-    connection: Connection, change: str
-) -> None:
+def test_changed_view_is_rebuilt_from_its_file(connection: Connection, change: str) -> None:
     wanted = connection.scalar(DEFINED)
     connection.execute(text(change))
     assert make_views(connection) is True
@@ -76,7 +74,7 @@ def test_a_view_that_is_not_what_its_file_says_is_made_again(
     assert make_views(connection) is False
 
 
-def test_the_service_works_on_while_views_are_made(engine: Engine, indexer_engine: Engine) -> None:
+def test_service_works_while_views_are_rebuilt(engine: Engine, indexer_engine: Engine) -> None:
     with engine.connect() as migrating, indexer_engine.connect() as running:
         migrating.execute(text("DROP VIEW analytics.market_now"))
         make_views(migrating)
@@ -87,7 +85,7 @@ def test_the_service_works_on_while_views_are_made(engine: Engine, indexer_engin
         migrating.rollback()
 
 
-def test_a_migration_that_changes_no_view_waits_for_no_query(engine: Engine) -> None:
+def test_migration_without_view_change_waits_for_no_query(engine: Engine) -> None:
     analysts = make_engine(engine.url, role="analyst", pool_size=1)
     with analysts.connect() as reading:
         reading.execute(text("SELECT * FROM analytics.utilisation_daily"))
@@ -95,7 +93,7 @@ def test_a_migration_that_changes_no_view_waits_for_no_query(engine: Engine) -> 
     analysts.dispose()
 
 
-def test_a_change_gives_up_rather_than_wait_long_for_a_query(engine: Engine) -> None:
+def test_view_change_times_out_behind_a_long_query(engine: Engine) -> None:
     with engine.begin() as owner:
         owner.execute(text("COMMENT ON VIEW analytics.market_now IS 'of last year'"))
     analysts = make_engine(engine.url, role="analyst", pool_size=1)
@@ -110,7 +108,7 @@ def test_a_change_gives_up_rather_than_wait_long_for_a_query(engine: Engine) -> 
     migrate(engine.url)
 
 
-def test_analysts_read_the_views_as_soon_as_they_are_new(engine: Engine) -> None:
+def test_analysts_can_read_rebuilt_views(engine: Engine) -> None:
     with engine.begin() as owner:
         owner.execute(text("DROP VIEW analytics.market_now"))
     migrate(engine.url)
@@ -120,7 +118,7 @@ def test_analysts_read_the_views_as_soon_as_they_are_new(engine: Engine) -> None
     analysts.dispose()
 
 
-def test_what_rests_on_a_view_is_not_dropped_with_it(engine: Engine) -> None:
+def test_view_with_dependents_is_not_dropped(engine: Engine) -> None:
     with engine.begin() as owner:
         owner.execute(text("CREATE SCHEMA board"))
         owner.execute(text("CREATE VIEW board.now AS SELECT as_of FROM analytics.market_now"))
@@ -136,7 +134,9 @@ def test_what_rests_on_a_view_is_not_dropped_with_it(engine: Engine) -> None:
         owner.execute(text("SELECT * FROM board.now"))
 
 
-def test_a_schema_of_somebody_else_is_told_of(engine: Engine, server_engine: Engine) -> None:
+def test_analytics_schema_of_another_owner_is_refused(
+    engine: Engine, server_engine: Engine
+) -> None:
     with engine.begin() as owner:
         owner.execute(text("DROP SCHEMA analytics CASCADE"))
         owner.execute(text("CREATE ROLE plain LOGIN PASSWORD 'known'"))
@@ -159,7 +159,7 @@ def test_a_schema_of_somebody_else_is_told_of(engine: Engine, server_engine: Eng
             owner.execute(text("DROP ROLE plain"))
 
 
-def test_days_are_found_by_their_index(connection: Connection) -> None:
+def test_day_queries_use_the_index(connection: Connection) -> None:
     connection.execute(text("SET LOCAL enable_seqscan = off"))
     for view, index in (
         ("fill_rate_daily", "ix_orders_created_day"),
@@ -173,7 +173,7 @@ def test_days_are_found_by_their_index(connection: Connection) -> None:
         assert index in "\n".join(connection.scalars(explain)), view
 
 
-def test_no_setting_of_a_session_moves_a_day(connection: Connection) -> None:
+def test_session_time_zone_does_not_move_a_day(connection: Connection) -> None:
     connection.execute(text("SET LOCAL timezone = 'Pacific/Kiritimati'"))
     connection.execute(
         text(

@@ -1,4 +1,4 @@
-"""CCTP on the local EVM chain, out and in."""
+"""CCTP on the local EVM chain: burns, attestations and mints."""
 
 import pytest
 from eth_abi.abi import decode
@@ -34,7 +34,7 @@ from tests.devnet.evm.stand import (
 # CCTP, outbound
 
 
-def test_a_burn_logs_in_the_order_of_the_real_contracts(devnet: EvmDevnet):
+def test_burn_logs_match_order_of_real_contracts(devnet: EvmDevnet):
     at = devnet.addresses
     receipt = devnet.deposit_for_burn(ALICE, amount=3 * ONE, mint_recipient=RECIPIENT, max_fee=7)
     assert names(receipt) == ["Transfer", "Burn", "Transfer", "MessageSent", "DepositForBurn"]
@@ -61,7 +61,7 @@ def test_a_burn_logs_in_the_order_of_the_real_contracts(devnet: EvmDevnet):
     assert len(deposit.data) == 256
 
 
-def test_a_burn_sends_the_bytes_of_a_burn_message(devnet: EvmDevnet):
+def test_burn_sends_burn_message_bytes(devnet: EvmDevnet):
     at = devnet.addresses
     receipt = devnet.deposit_for_burn_with_hook(
         ALICE,
@@ -89,7 +89,7 @@ def test_a_burn_sends_the_bytes_of_a_burn_message(devnet: EvmDevnet):
     assert devnet.sent_messages(receipt) == (expected.encode(),)
 
 
-def test_a_burn_repeats_a_genuine_sepolia_log_byte_for_byte(devnet: EvmDevnet):
+def test_burn_repeats_recorded_sepolia_log(devnet: EvmDevnet):
     genuine = GENUINE["deposit_for_burn"]
     data = bytes.fromhex(genuine["data"][2:])
     amount, recipient, _, _, caller, max_fee, hook = decode(
@@ -122,14 +122,14 @@ def test_a_burn_repeats_a_genuine_sepolia_log_byte_for_byte(devnet: EvmDevnet):
         ({"amount": 1001 * ONE}, "ERC20: transfer amount exceeds allowance"),
     ],
 )
-def test_a_wrong_burn_is_refused_with_the_real_text(devnet: EvmDevnet, change, text):
+def test_invalid_burn_reverts_with_real_text(devnet: EvmDevnet, change, text):
     burn = {"amount": ONE, "mint_recipient": RECIPIENT} | change
     with pytest.raises(Reverted) as refused:
         devnet.deposit_for_burn(ALICE, **burn)
     assert refused.value.name == text
 
 
-def test_a_burn_with_an_empty_hook_is_refused(devnet: EvmDevnet):
+def test_burn_with_empty_hook_is_refused(devnet: EvmDevnet):
     with pytest.raises(Reverted, match="Hook data is empty"):
         devnet.deposit_for_burn_with_hook(ALICE, amount=1, mint_recipient=RECIPIENT, hook_data=b"")
 
@@ -159,14 +159,14 @@ def test_a_burn_with_an_empty_hook_is_refused(devnet: EvmDevnet):
         ),
     ],
 )
-def test_an_owners_measure_stops_a_burn(devnet: EvmDevnet, contract, call, text):
+def test_owner_measure_stops_burns(devnet: EvmDevnet, contract, call, text):
     devnet.send(deployer(), getattr(devnet.addresses, contract), call)
     with pytest.raises(Reverted) as refused:
         devnet.deposit_for_burn(ALICE, amount=ONE, mint_recipient=RECIPIENT)
     assert refused.value.name == text
 
 
-def test_owners_measures_are_the_owners_alone(devnet: EvmDevnet):
+def test_owner_measure_by_other_account_reverts(devnet: EvmDevnet):
     with pytest.raises(Reverted, match="caller is not the owner"):
         devnet.send(ALICE, devnet.addresses.token_minter, encode_call("pause()"))
 
@@ -174,7 +174,7 @@ def test_owners_measures_are_the_owners_alone(devnet: EvmDevnet):
 # CCTP, attestation and inbound
 
 
-def test_attesting_fills_exactly_the_four_blank_ranges():
+def test_attestation_fills_only_the_four_zeroed_ranges():
     for genuine in GENUINE["attested_messages"]:
         final = bytes.fromhex(genuine["message"][2:])
         source = bytearray(final)
@@ -190,7 +190,7 @@ def test_attesting_fills_exactly_the_four_blank_ranges():
         assert message == final, genuine["id"]
 
 
-def test_a_genuine_message_is_made_of_the_same_fields():
+def test_recorded_message_equals_encoding_of_its_fields():
     [genuine] = [each for each in GENUINE["attested_messages"] if "attestation" in each]
     final = bytes.fromhex(genuine["message"][2:])
     message = BurnMessage(
@@ -218,7 +218,7 @@ def test_a_genuine_message_is_made_of_the_same_fields():
     assert attested_bytes == final
 
 
-def test_attestations_have_the_shape_of_a_genuine_one():
+def test_attestations_have_the_shape_of_a_recorded_one():
     [genuine] = [each for each in GENUINE["attested_messages"] if "attestation" in each]
     real = bytes.fromhex(genuine["attestation"][2:])
     real_signers = signers(bytes.fromhex(genuine["message"][2:]), real)
@@ -233,7 +233,7 @@ def test_attestations_have_the_shape_of_a_genuine_one():
     assert list(Attesters().addresses) == sorted(Attesters().addresses)
 
 
-def test_a_nonce_depends_on_the_message_and_the_counter():
+def test_nonce_depends_on_message_and_counter():
     source = inbound_burn()
     assert message_nonce(source, 0) == message_nonce(source, 0)
     assert message_nonce(source, 0) != message_nonce(source, 1)
@@ -249,12 +249,12 @@ def test_a_nonce_depends_on_the_message_and_the_counter():
     ],
     ids=["too short", "attested already", "short nonce"],
 )
-def test_only_a_whole_unattested_burn_is_attested(source, nonce, text):
+def test_only_whole_unattested_burns_are_attested(source, nonce, text):
     with pytest.raises(ValueError, match=text):
         Attesters().attest(source, nonce=nonce, finality_executed=FINALIZED)
 
 
-def test_a_burn_of_this_chain_can_be_attested(devnet: EvmDevnet):
+def test_burn_of_this_chain_can_be_attested(devnet: EvmDevnet):
     receipt = devnet.deposit_for_burn(ALICE, amount=3 * ONE, mint_recipient=RECIPIENT, max_fee=9)
     [source] = devnet.sent_messages(receipt)
     message, attestation = attested(source, CONFIRMED, fee_executed=8, expiration=1234)
@@ -262,7 +262,7 @@ def test_a_burn_of_this_chain_can_be_attested(devnet: EvmDevnet):
     assert message[312:376] == (8).to_bytes(32, "big") + (1234).to_bytes(32, "big")
 
 
-def test_a_standard_mint_logs_in_the_order_of_the_real_contracts(devnet: EvmDevnet):
+def test_standard_mint_logs_match_order_of_real_contracts(devnet: EvmDevnet):
     at = devnet.addresses
     message, attestation = attested(inbound_burn())
     receipt = devnet.receive_message(RELAYER, message, attestation)
@@ -295,7 +295,7 @@ def test_a_standard_mint_logs_in_the_order_of_the_real_contracts(devnet: EvmDevn
     assert used == (1,)
 
 
-def test_a_fast_mint_withholds_its_fee(devnet: EvmDevnet):
+def test_fast_mint_withholds_its_fee(devnet: EvmDevnet):
     at = devnet.addresses
     source = inbound_burn(max_fee=700, min_finality=CONFIRMED)
     message, attestation = attested(
@@ -316,21 +316,21 @@ def test_a_fast_mint_withholds_its_fee(devnet: EvmDevnet):
     assert devnet.balance_of(at.usdc, fee_recipient().address) == 650
 
 
-def test_a_nonce_is_used_once(devnet: EvmDevnet):
+def test_used_nonce_is_refused(devnet: EvmDevnet):
     message, attestation = attested(inbound_burn())
     devnet.receive_message(RELAYER, message, attestation)
     with pytest.raises(Reverted, match="Nonce already used"):
         devnet.receive_message(RELAYER, message, attestation)
 
 
-def test_only_the_destination_caller_may_deliver(devnet: EvmDevnet):
+def test_only_destination_caller_can_deliver(devnet: EvmDevnet):
     message, attestation = attested(inbound_burn(destination_caller=address_word(RELAYER.address)))
     with pytest.raises(Reverted, match="Invalid caller for message"):
         devnet.receive_message(ALICE, message, attestation)
     assert devnet.receive_message(RELAYER, message, attestation).succeeded
 
 
-def test_an_expired_message_must_be_attested_again(devnet: EvmDevnet):
+def test_expired_message_needs_a_new_attestation(devnet: EvmDevnet):
     source = inbound_burn(max_fee=10, min_finality=CONFIRMED)
     now = devnet.block_number()
     message, attestation = attested(source, CONFIRMED, fee_executed=1, expiration=now + 2)
@@ -369,14 +369,14 @@ def high_s(attestation: bytes) -> bytes:
         (high_s, "ECDSA: invalid signature 's' value"),
     ],
 )
-def test_a_damaged_attestation_is_refused(devnet: EvmDevnet, damage, text):
+def test_damaged_attestation_is_refused(devnet: EvmDevnet, damage, text):
     message, attestation = attested(inbound_burn())
     with pytest.raises(Reverted) as refused:
         devnet.receive_message(RELAYER, message, damage(attestation))
     assert refused.value.name == text
 
 
-def test_a_signature_of_a_stranger_is_refused(devnet: EvmDevnet):
+def test_signature_of_unknown_attester_is_refused(devnet: EvmDevnet):
     message, _ = attested(inbound_burn())
     strangers = Attesters(tuple(sorted((ALICE, BOB), key=lambda each: int(each.address, 16))))
     with pytest.raises(Reverted, match="Invalid signature: not attester"):
@@ -400,9 +400,7 @@ def test_a_signature_of_a_stranger_is_refused(devnet: EvmDevnet):
         ),
     ],
 )
-def test_a_wrong_message_is_refused_with_the_real_text(
-    devnet: EvmDevnet, change, finality, values, text
-):
+def test_invalid_message_reverts_with_real_text(devnet: EvmDevnet, change, finality, values, text):
     message, attestation = attested(inbound_burn(**change), finality, **values)
     with pytest.raises(Reverted) as refused:
         devnet.receive_message(RELAYER, message, attestation)
@@ -413,14 +411,14 @@ def test_a_wrong_message_is_refused_with_the_real_text(
     ("offset", "text"),
     [(3, "Invalid message version"), (151, "Invalid message body version")],
 )
-def test_another_version_is_refused(devnet: EvmDevnet, offset, text):
+def test_other_message_version_is_refused(devnet: EvmDevnet, offset, text):
     message, _ = attested(inbound_burn())
     other = message[:offset] + b"\2" + message[offset + 1 :]
     with pytest.raises(Reverted, match=text):
         devnet.receive_message(RELAYER, other, Attesters().sign(other))
 
 
-def test_nobody_but_the_transmitter_makes_the_messenger_mint(devnet: EvmDevnet):
+def test_only_the_transmitter_can_make_the_messenger_mint(devnet: EvmDevnet):
     call = encode_call(
         "handleReceiveFinalizedMessage(uint32,bytes32,uint32,bytes)",
         27,

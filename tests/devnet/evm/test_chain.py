@@ -10,7 +10,7 @@ from devnet.evm_node import AnvilProcess, Reverted, encode_call
 from tests.devnet.evm.stand import ALICE, BOB, REMOTES, names
 
 
-def test_a_plain_transfer_moves_usdc(devnet: EvmDevnet):
+def test_plain_transfer_moves_usdc(devnet: EvmDevnet):
     receipt = devnet.transfer(ALICE, devnet.addresses.usdc, BOB.address, 5)
     assert names(receipt) == ["Transfer"]
     assert devnet.balance_of(devnet.addresses.usdc, BOB.address) == 5
@@ -26,14 +26,14 @@ def test_only_minters_mint(devnet: EvmDevnet):
             devnet.send(ALICE, token, mint)
 
 
-def test_a_failing_transaction_can_be_put_into_a_block(devnet: EvmDevnet):
+def test_failing_transaction_can_be_mined(devnet: EvmDevnet):
     call = encode_call("transfer(address,uint256)", ALICE.address, 1)
     receipt = devnet.send(BOB, devnet.addresses.usdc, call, gas=100_000)
     assert not receipt.succeeded
     assert receipt.logs == ()
 
 
-def test_several_transactions_share_a_block_without_automine(devnet: EvmDevnet):
+def test_transactions_share_a_block_without_automine(devnet: EvmDevnet):
     devnet.set_automine(False)
     transfer = encode_call("transfer(address,uint256)", BOB.address, 1)
     hashes = [devnet.submit(ALICE, devnet.addresses.usdc, transfer) for _ in range(3)]
@@ -44,7 +44,7 @@ def test_several_transactions_share_a_block_without_automine(devnet: EvmDevnet):
     assert [receipt.logs[0].index for receipt in receipts] == [0, 1, 2]
 
 
-def test_the_next_blocks_time_can_be_set(devnet: EvmDevnet):
+def test_next_block_time_can_be_set(devnet: EvmDevnet):
     later = int(devnet.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 1000
     devnet.set_next_block_timestamp(later)
     devnet.mine()
@@ -52,7 +52,7 @@ def test_the_next_blocks_time_can_be_set(devnet: EvmDevnet):
     assert int(block["timestamp"], 16) == later
 
 
-def test_a_reorg_replaces_every_block_and_drops_their_transactions(tmp_path: Path):
+def test_reorg_replaces_blocks_and_drops_their_transactions(tmp_path: Path):
     with (
         AnvilProcess(log_file=tmp_path / "anvil.log") as anvil,
         deploy(anvil.rpc_url, REMOTES) as devnet,
@@ -79,7 +79,7 @@ def test_a_reorg_replaces_every_block_and_drops_their_transactions(tmp_path: Pat
         assert devnet.balance_of(usdc, BOB.address) == 1
 
 
-def test_a_second_reorg_of_the_same_depth_changes_the_blocks_again(devnet: EvmDevnet):
+def test_second_reorg_of_same_depth_changes_blocks_again(devnet: EvmDevnet):
     devnet.mine(3)
     head = devnet.block_number()
     seen = [devnet.block_hash(head)]

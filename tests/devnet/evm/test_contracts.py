@@ -1,4 +1,4 @@
-"""Our Solidity: nothing is stale, and its events, functions and errors are the real ones."""
+"""Compiled Solidity: artifacts are current; topics, selectors and errors are the real ones."""
 
 import hashlib
 import json
@@ -77,7 +77,7 @@ def abi_entries(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield path.stem, entry
 
 
-def test_every_source_is_compiled_and_no_artifact_is_stale():
+def test_artifacts_exist_and_match_their_sources():
     folder = ARTIFACTS.parent
     now = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.sol")
@@ -88,7 +88,7 @@ def test_every_source_is_compiled_and_no_artifact_is_stale():
     assert compiled == now
 
 
-def test_artifacts_are_written_with_sorted_keys_and_a_trailing_newline():
+def test_artifacts_have_sorted_keys_and_trailing_newline():
     for path in ARTIFACTS.glob("*.json"):
         text = path.read_text()
         canonical = json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False)
@@ -96,7 +96,7 @@ def test_artifacts_are_written_with_sorted_keys_and_a_trailing_newline():
         assert text == canonical + "\n", path.name
 
 
-def test_events_have_the_topics_of_the_real_contracts():
+def test_event_topics_match_the_real_contracts():
     declared = {signature_of(entry) for _, entry in abi_entries("event")}
     ours_alone = {
         "MinterConfigured(address,uint256)",
@@ -110,14 +110,14 @@ def test_events_have_the_topics_of_the_real_contracts():
     assert {signature: event_topic(signature).hex() for signature in TOPICS} == TOPICS
 
 
-def test_events_index_the_same_fields_as_the_real_contracts():
+def test_indexed_event_fields_match_the_real_contracts():
     for _, entry in abi_entries("event"):
         if entry["name"] in INDEXED:
             indexed = {each["name"] for each in entry["inputs"] if each["indexed"]}
             assert indexed == INDEXED[entry["name"]], entry["name"]
 
 
-def test_functions_have_the_selectors_of_the_real_contracts():
+def test_function_selectors_match_the_real_contracts():
     declared = {
         (contract, keccak(text=signature_of(entry))[:4].hex())
         for contract, entry in abi_entries("function")
@@ -125,7 +125,7 @@ def test_functions_have_the_selectors_of_the_real_contracts():
     assert declared >= SELECTORS
 
 
-def test_errors_have_the_selectors_of_the_real_contracts():
+def test_error_selectors_match_the_real_contracts():
     declared = {
         entry["name"]: keccak(text=signature_of(entry))[:4].hex()
         for _, entry in abi_entries("error")

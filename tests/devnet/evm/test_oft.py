@@ -1,4 +1,4 @@
-"""OFT and LayerZero on the local EVM chain, out and in."""
+"""OFT and LayerZero on the local EVM chain: sends and deliveries."""
 
 import pytest
 from eth_abi.abi import decode
@@ -25,7 +25,7 @@ from tests.devnet.evm.stand import (
 # OFT, outbound
 
 
-def test_a_send_logs_in_the_order_of_the_real_contracts(devnet: EvmDevnet):
+def test_send_logs_match_order_of_real_contracts(devnet: EvmDevnet):
     at = devnet.addresses
     fee = devnet.quote_send(to=RECIPIENT, amount=4 * ONE)
     receipt = devnet.oft_send(ALICE, to=RECIPIENT, amount=4 * ONE, native_fee=fee)
@@ -51,7 +51,7 @@ def test_a_send_logs_in_the_order_of_the_real_contracts(devnet: EvmDevnet):
     assert decode(["uint32", "uint256", "uint256"], sent.data) == (30600, 4 * ONE, 4 * ONE)
 
 
-def test_packet_bytes_and_guid_are_those_of_genuine_packets():
+def test_packet_bytes_and_guid_equal_recorded_packets():
     data = bytes.fromhex(GENUINE["packet_sent"]["data"][2:])
     encoded, _, _ = decode(["bytes", "bytes", "address"], data)
     packet = Packet.decode(encoded)
@@ -63,7 +63,7 @@ def test_packet_bytes_and_guid_are_those_of_genuine_packets():
         Packet.decode(encoded[:81] + bytes(32) + encoded[113:])
 
 
-def test_nonces_of_a_path_count_from_one(devnet: EvmDevnet):
+def test_nonces_of_a_path_start_at_one(devnet: EvmDevnet):
     at = devnet.addresses
     path = (at.oft, STELLAR_EID, REMOTES.oft)
     [predicted] = devnet.call(
@@ -75,7 +75,7 @@ def test_nonces_of_a_path_count_from_one(devnet: EvmDevnet):
     assert packets[0].guid == predicted
 
 
-def test_the_excess_of_a_fee_is_refunded(devnet: EvmDevnet):
+def test_excess_fee_is_refunded(devnet: EvmDevnet):
     def wei(address: str) -> int:
         return int(devnet.rpc("eth_getBalance", address, "latest"), 16)
 
@@ -104,28 +104,28 @@ def test_the_excess_of_a_fee_is_refunded(devnet: EvmDevnet):
         ({"amount": 1001 * ONE}, ("ERC20: burn amount exceeds balance", ())),
     ],
 )
-def test_a_wrong_send_is_refused_with_the_real_error(devnet: EvmDevnet, change, error):
+def test_invalid_send_reverts_with_real_error(devnet: EvmDevnet, change, error):
     send = {"to": RECIPIENT, "amount": ONE} | change
     with pytest.raises(Reverted) as refused:
         devnet.oft_send(ALICE, **send)
     assert (refused.value.name, refused.value.arguments) == error
 
 
-def test_extra_options_follow_the_enforced_ones(devnet: EvmDevnet):
+def test_extra_options_follow_enforced_options(devnet: EvmDevnet):
     extra = bytes.fromhex("0003010011010000000000000000000000000000c350")
     receipt = devnet.oft_send(ALICE, to=RECIPIENT, amount=ONE, extra_options=extra)
     _, options, _ = decode(["bytes", "bytes", "address"], the_log(receipt, "PacketSent").data)
     assert options == ENFORCED_OPTIONS + extra[2:]
 
 
-def test_a_send_without_any_options_is_refused(devnet: EvmDevnet):
+def test_send_without_options_is_refused(devnet: EvmDevnet):
     call = encode_call("setPeer(uint32,bytes32)", 30110, RECIPIENT)
     devnet.send(deployer(), devnet.addresses.oft, call)
     with pytest.raises(Reverted, match="LZ_ULN_InvalidWorkerOptions"):
         devnet.oft_send(ALICE, to=RECIPIENT, amount=ONE, dst_eid=30110)
 
 
-def test_a_quote_says_what_arrives(devnet: EvmDevnet):
+def test_quote_gives_the_received_amount(devnet: EvmDevnet):
     limit, fees, receipt = devnet.call(
         devnet.addresses.oft,
         f"quoteOFT({SEND_PARAM})",
@@ -138,7 +138,7 @@ def test_a_quote_says_what_arrives(devnet: EvmDevnet):
 # OFT, inbound
 
 
-def test_a_delivery_logs_in_the_order_of_the_real_contracts(devnet: EvmDevnet):
+def test_delivery_logs_match_order_of_real_contracts(devnet: EvmDevnet):
     at = devnet.addresses
     packet = inbound_packet()
     verified = devnet.lz_verify(packet.encode())
@@ -159,13 +159,13 @@ def test_a_delivery_logs_in_the_order_of_the_real_contracts(devnet: EvmDevnet):
     assert devnet.balance_of(at.usdt0, BOB.address) == 7 * ONE
 
 
-def test_an_unverified_packet_is_not_delivered(devnet: EvmDevnet):
+def test_unverified_packet_is_not_delivered(devnet: EvmDevnet):
     with pytest.raises(Reverted) as refused:
         devnet.lz_receive(RELAYER, inbound_packet().encode())
     assert (refused.value.name, refused.value.arguments) == ("LZ_InvalidNonce", (1,))
 
 
-def test_a_packet_is_delivered_once(devnet: EvmDevnet):
+def test_packet_is_delivered_once(devnet: EvmDevnet):
     packet = inbound_packet()
     devnet.lz_verify_and_receive(packet.encode())
     with pytest.raises(Reverted) as refused:
@@ -176,13 +176,13 @@ def test_a_packet_is_delivered_once(devnet: EvmDevnet):
         devnet.lz_verify(packet.encode())
 
 
-def test_another_message_than_the_verified_one_is_refused(devnet: EvmDevnet):
+def test_message_other_than_the_verified_one_is_refused(devnet: EvmDevnet):
     devnet.lz_verify(inbound_packet().encode())
     with pytest.raises(Reverted, match="LZ_PayloadHashNotFound"):
         devnet.lz_receive(RELAYER, inbound_packet(amount=8 * ONE).encode())
 
 
-def test_verified_packets_are_delivered_in_any_order_without_gaps(devnet: EvmDevnet):
+def test_verified_packets_are_delivered_in_any_order(devnet: EvmDevnet):
     at = devnet.addresses
     path = (at.oft, STELLAR_EID, REMOTES.oft)
     first, second, third = (inbound_packet(nonce=n).encode() for n in (1, 2, 3))
@@ -204,7 +204,7 @@ def test_verified_packets_are_delivered_in_any_order_without_gaps(devnet: EvmDev
     assert lazy == (3,)
 
 
-def test_a_failed_delivery_can_be_tried_again(devnet: EvmDevnet):
+def test_failed_delivery_can_be_retried(devnet: EvmDevnet):
     at = devnet.addresses
     packet = inbound_packet()
     devnet.lz_verify(packet.encode())
@@ -216,7 +216,7 @@ def test_a_failed_delivery_can_be_tried_again(devnet: EvmDevnet):
     assert devnet.lz_receive(RELAYER, packet.encode()).succeeded
 
 
-def test_only_the_verifier_verifies(devnet: EvmDevnet):
+def test_only_the_verifier_can_verify(devnet: EvmDevnet):
     packet = inbound_packet()
     call = encode_call(
         "verify((uint32,bytes32,uint64),address,bytes32)",
@@ -229,12 +229,12 @@ def test_only_the_verifier_verifies(devnet: EvmDevnet):
     assert devnet.send(packet_verifier(), devnet.addresses.endpoint, call).succeeded
 
 
-def test_a_packet_from_no_peer_opens_no_path(devnet: EvmDevnet):
+def test_packet_of_unknown_peer_opens_no_path(devnet: EvmDevnet):
     with pytest.raises(Reverted, match="LZ_PathNotInitializable"):
         devnet.lz_verify(inbound_packet(sender=RECIPIENT).encode())
 
 
-def test_nobody_but_the_endpoint_makes_the_oft_mint(devnet: EvmDevnet):
+def test_only_the_endpoint_can_make_the_oft_mint(devnet: EvmDevnet):
     packet = inbound_packet()
     call = encode_call(
         "lzReceive((uint32,bytes32,uint64),bytes32,bytes,address,bytes)",
@@ -248,7 +248,7 @@ def test_nobody_but_the_endpoint_makes_the_oft_mint(devnet: EvmDevnet):
         devnet.send(ALICE, devnet.addresses.oft, call)
 
 
-def test_an_alert_says_who_failed_to_deliver_what(devnet: EvmDevnet):
+def test_alert_names_receiver_executor_and_packet(devnet: EvmDevnet):
     packet = inbound_packet()
     call = encode_call(
         "lzReceiveAlert((uint32,bytes32,uint64),address,bytes32,uint256,uint256,bytes,bytes,bytes)",

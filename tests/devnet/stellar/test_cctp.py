@@ -1,4 +1,4 @@
-"""CCTP on the Stellar stand-in: burns become messages, attested messages become USDC."""
+"""CCTP on the Stellar stand-in: burns, received messages and mints."""
 
 import pytest
 from stellar_sdk import MuxedAccount, StrKey, scval
@@ -110,7 +110,7 @@ def burn(chain, source, amount, run="call", hook=None, **fields):
     return getattr(chain, run)(source, AT.token_messenger_minter, name, *args)
 
 
-def test_a_burn_leaves_the_seventh_decimal_and_tells_six(chain, alice):
+def test_burn_keeps_seventh_decimal_and_emits_six(chain, alice):
     approve(chain, alice, 1_234_567)
     row = burn(chain, alice, 1_234_567, max_fee=19, hook=TRANSFER_ID)
     assert row.succeeded
@@ -134,7 +134,7 @@ def test_a_burn_leaves_the_seventh_decimal_and_tells_six(chain, alice):
     assert chain.balance(alice.public_key) == 10_000_000_000 - 1_234_560
 
 
-def test_the_message_of_a_burn_has_circles_layout(chain, alice):
+def test_burn_message_has_circles_layout(chain, alice):
     approve(chain, alice, 50_000_000)
     row = burn(chain, alice, 50_000_000, max_fee=130, hook=b"hook")
     raw = events(row)[2][2]["message"]
@@ -154,7 +154,7 @@ def test_the_message_of_a_burn_has_circles_layout(chain, alice):
     assert not any(any(raw[blank]) for blank in SOURCE_BLANKS)
 
 
-def test_what_was_not_burned_stays_allowed(chain, alice):
+def test_unburned_allowance_remains(chain, alice):
     approve(chain, alice, 1_234_567)
     burn(chain, alice, 1_234_567)
     left = chain.invoke(
@@ -180,13 +180,13 @@ def test_what_was_not_burned_stays_allowed(chain, alice):
         (1_000_000_000, {}, 9),
     ],
 )
-def test_a_burn_is_refused_with_circles_code(chain, alice, amount, fields, expected):
+def test_invalid_burn_fails_with_circles_code(chain, alice, amount, fields, expected):
     approve(chain, alice, 1_000)
     assert code(expected) in burn(chain, alice, amount, run="refused", **fields)
     assert chain.balance(alice.public_key) == 10_000_000_000
 
 
-def test_an_allowance_ends_with_its_ledger(chain, alice):
+def test_allowance_expires_after_its_ledger(chain, alice):
     approve(chain, alice, 1_000, until=chain.node.latest.sequence + 1)
     assert code(9) in burn(chain, alice, 1_000, run="refused")
 
@@ -200,7 +200,7 @@ def nonce_used(chain, nonce=NONCE):
     return chain.invoke(admin, AT.message_transmitter, name, scval.to_bytes(nonce))
 
 
-def test_an_attested_burn_is_minted_and_forwarded(chain, relayer):
+def test_attested_burn_is_minted_and_forwarded(chain, relayer):
     bob = chain.open("bob", usdc=0)
     message, attestation = inbound(bob.public_key)
     row = forward(chain, relayer, message, attestation)
@@ -235,7 +235,7 @@ def test_an_attested_burn_is_minted_and_forwarded(chain, relayer):
     assert nonce_used(chain)
 
 
-def test_a_fast_burn_pays_its_fee_to_the_fee_recipient(chain, relayer):
+def test_fast_burn_pays_its_fee_to_the_fee_recipient(chain, relayer):
     bob = chain.open("bob", usdc=0)
     message, attestation = inbound(
         bob.public_key,
@@ -254,7 +254,7 @@ def test_a_fast_burn_pays_its_fee_to_the_fee_recipient(chain, relayer):
     assert Body.parse(message[148:]).fee_executed == 3_634
 
 
-def test_a_message_is_received_once(chain, relayer):
+def test_message_is_received_once(chain, relayer):
     bob = chain.open("bob", usdc=0)
     message = inbound(bob.public_key)
     forward(chain, relayer, *message, run="invoke")
@@ -262,7 +262,7 @@ def test_a_message_is_received_once(chain, relayer):
     assert chain.balance(bob.public_key) == 50_000_000
 
 
-def test_a_missing_trustline_reverts_everything_and_a_retry_works(chain, relayer):
+def test_missing_trustline_reverts_and_retry_works(chain, relayer):
     bob = chain.open("bob")
     message = inbound(bob.public_key)
     assert code(13) in forward(chain, relayer, *message, run="refused")
@@ -272,12 +272,12 @@ def test_a_missing_trustline_reverts_everything_and_a_retry_works(chain, relayer
     assert chain.balance(bob.public_key) == 50_000_000
 
 
-def test_an_account_that_does_not_exist_cannot_be_minted_to(chain, relayer):
+def test_mint_to_missing_account_fails(chain, relayer):
     message = inbound(keypair("nobody").public_key)
     assert code(13) in forward(chain, relayer, *message, run="refused")
 
 
-def test_a_muxed_recipient_is_paid_and_named(chain, relayer):
+def test_muxed_recipient_is_paid_and_named(chain, relayer):
     bob = chain.open("bob", usdc=0)
     muxed = MuxedAccount(bob.public_key, 77).account_muxed
     row = forward(chain, relayer, *inbound(muxed))
@@ -287,7 +287,7 @@ def test_a_muxed_recipient_is_paid_and_named(chain, relayer):
     assert forwarded[2]["forward_recipient"] == muxed
 
 
-def test_a_contract_recipient_needs_no_trustline(chain, relayer):
+def test_contract_recipient_needs_no_trustline(chain, relayer):
     forward(chain, relayer, *inbound(AT.escrow), run="invoke")
     held = chain.invoke(relayer, AT.usdc_sac, "balance", scval.to_address(AT.escrow))
     assert held == 50_000_000
@@ -314,7 +314,7 @@ def test_a_contract_recipient_needs_no_trustline(chain, relayer):
         ({"hook": forwarding_hook(AT.cctp_forwarder)}, BAD_FORWARD_RECIPIENT),
     ],
 )
-def test_a_message_that_does_not_fit_is_refused(chain, relayer, options, expected):
+def test_mismatching_message_is_refused(chain, relayer, options, expected):
     bob = chain.open("bob", usdc=0)
     keywords = dict(options)
     fee = keywords.pop("fee", 0)
@@ -333,12 +333,12 @@ def inbound_with(to, recipient=None, **options):
     return changed, ATTESTERS.sign(changed)
 
 
-def test_a_hook_that_holds_no_strkey_is_refused(chain, relayer):
+def test_hook_without_strkey_is_refused(chain, relayer):
     hook = bytes(31) + b"\x38" + b"G" * 56
     assert "not a strkey" in forward(chain, relayer, *inbound("", hook=hook), run="refused")
 
 
-def test_signatures_are_checked_one_by_one(chain, relayer):
+def test_each_signature_is_checked(chain, relayer):
     bob = chain.open("bob", usdc=0)
     message, attestation = inbound(bob.public_key)
     first, second = attestation[:65], attestation[65:]
@@ -356,7 +356,7 @@ def test_signatures_are_checked_one_by_one(chain, relayer):
     assert forward(chain, relayer, message, attestation).succeeded
 
 
-def test_anyone_may_receive_a_message_that_names_no_caller(chain, relayer):
+def test_message_without_caller_can_be_received_by_any_account(chain, relayer):
     message, attestation = inbound(AT.escrow, destination_caller=bytes(32))
     row = chain.call(
         relayer,
@@ -372,7 +372,7 @@ def test_anyone_may_receive_a_message_that_names_no_caller(chain, relayer):
     assert stranded == 50_000_000
 
 
-def test_nobody_but_the_transmitter_may_ask_for_a_mint(chain, relayer):
+def test_only_the_transmitter_can_request_a_mint(chain, relayer):
     message, _ = inbound(AT.escrow)
     said = chain.refused(
         relayer,
@@ -386,7 +386,7 @@ def test_nobody_but_the_transmitter_may_ask_for_a_mint(chain, relayer):
     assert "has not authorised" in said
 
 
-def test_the_forwarders_hook_is_that_of_the_real_one():
+def test_forwarding_hook_equals_circles_example():
     """The bytes of a burn toward Stellar that Circle's own documents show."""
     strkey = "GAMNA2Q6NTZSUBLMEXLTIXYORE7OXJJBMEGIX7T2OXDAKIA7CCKN4RJV"
     hook = forwarding_hook(strkey)

@@ -1,4 +1,4 @@
-"""Escrow: the rules that make its events sufficient, with worked examples.
+"""Escrow contract: deposits, orders, settlement, cancellation and expiry, with worked examples.
 
 The figures: the provider has 100 USDC in escrow, the rail takes 50 basis points at tier 2.
 """
@@ -43,7 +43,7 @@ def open_row(market, **options):
 # Deposits and withdrawals
 
 
-def test_a_deposit_moves_usdc_into_the_contract():
+def test_deposit_moves_usdc_into_the_contract():
     market = Market()
     row = market.deposit(100, run="call")
     provider = market.provider.public_key
@@ -66,13 +66,13 @@ def test_a_deposit_moves_usdc_into_the_contract():
     assert market.chain.balance(provider) == 900 * UNIT
 
 
-def test_a_deposit_beyond_the_providers_balance_changes_nothing():
+def test_deposit_above_balance_changes_no_state():
     market = Market()
     assert code(10) in market.deposit(1001, run="refused")
     assert market.balances == (0, 0)
 
 
-def test_a_withdrawal_goes_where_the_provider_says(market):
+def test_withdrawal_pays_the_destination_of_the_provider(market):
     row = market.withdraw(30, to=market.taker, run="call")
     topics, data = event(row, "withdraw")
     assert topics == ["withdraw", market.provider.public_key]
@@ -81,7 +81,7 @@ def test_a_withdrawal_goes_where_the_provider_says(market):
     assert market.chain.balance(market.taker.public_key) == 130 * UNIT
 
 
-def test_only_the_free_balance_can_be_withdrawn(market):
+def test_only_free_balance_can_be_withdrawn(market):
     market.open(40)
     assert code(escrow.INSUFFICIENT_FREE) in market.withdraw(61, run="refused")
     market.withdraw(60)
@@ -91,7 +91,7 @@ def test_only_the_free_balance_can_be_withdrawn(market):
 # Opening
 
 
-def test_opening_locks_the_providers_usdc_and_copies_the_terms(market):
+def test_open_locks_provider_usdc_and_copies_terms(market):
     order, row = open_row(market)
     topics, data = event(row, "order_open")
     now = market.chain.now
@@ -129,13 +129,13 @@ def test_two_orders_of_one_provider_share_its_balance(market):
     assert code(escrow.INSUFFICIENT_FREE) in market.open(31, run="refused")
 
 
-def test_fiat_is_rounded_for_the_provider():
+def test_fiat_is_rounded_in_favour_of_the_provider():
     assert fiat_for("onramp", 1, 10_200_000) == 2
     assert fiat_for("offramp", 1, 10_200_000) == 1
     assert fiat_for("onramp", 40 * UNIT, 10_200_000) == fiat_for("offramp", 40 * UNIT, 10_200_000)
 
 
-def test_opening_needs_a_payee_only_on_an_onramp():
+def test_open_needs_a_payee_only_on_onramp():
     market = Market()
     market.deposit()
     market.set_terms()
@@ -165,14 +165,14 @@ def test_opening_needs_a_payee_only_on_an_onramp():
         (lambda m: m.pause(everything=True), {}, escrow.PAUSED),
     ],
 )
-def test_opening_is_refused_without_what_it_needs(market, prepare, options, expected):
+def test_open_without_a_requirement_is_refused(market, prepare, options, expected):
     prepare(market)
     before = market.balances
     assert code(expected) in market.open(run="refused", **options)
     assert market.balances == before
 
 
-def test_later_changes_do_not_touch_an_open_order(market):
+def test_later_changes_do_not_affect_an_open_order(market):
     order = market.open(40)
     market.set_terms(rate=2)
     market.set_rail(fee_bps=500, tier=0)
@@ -184,7 +184,7 @@ def test_later_changes_do_not_touch_an_open_order(market):
     assert market.chain.balance(FEES) == 2_000_000
 
 
-def test_deleted_terms_and_a_pause_leave_open_orders_alone(market):
+def test_deleted_terms_and_pause_keep_open_orders(market):
     order = market.open(40)
     market.del_terms()
     market.set_provider(True)
@@ -196,7 +196,7 @@ def test_deleted_terms_and_a_pause_leave_open_orders_alone(market):
 # Settling
 
 
-def test_a_partial_settlement_returns_the_rest_to_the_provider(market):
+def test_partial_settlement_returns_rest_to_provider(market):
     market.open(40)
     order = market.open(30)
     row = market.fulfill(
@@ -227,7 +227,7 @@ def test_a_partial_settlement_returns_the_rest_to_the_provider(market):
     assert market.custody() == 75 * UNIT
 
 
-def test_an_order_ends_once(market):
+def test_order_ends_once(market):
     order = market.open(40)
     market.fulfill(order, 40 * UNIT)
     again = market.fulfill(order, 40 * UNIT, nullifier=b"\2" * 32, run="refused")
@@ -236,7 +236,7 @@ def test_an_order_ends_once(market):
         assert code(escrow.ORDER_CLOSED) in market.end(function, market.taker, order, run="refused")
 
 
-def test_a_nullifier_settles_one_order(market):
+def test_nullifier_settles_one_order(market):
     first, second = market.open(40), market.open(30)
     market.fulfill(first, 40 * UNIT)
     row = market.fulfill(second, 30 * UNIT, run="call")
@@ -246,7 +246,7 @@ def test_a_nullifier_settles_one_order(market):
     market.fulfill(second, 30 * UNIT, nullifier=b"\2" * 32)
 
 
-def test_a_failed_settlement_does_not_use_the_nullifier_up(market):
+def test_failed_settlement_does_not_consume_the_nullifier(market):
     order = market.open(40)
     market.pause(everything=True)
     assert code(escrow.PAUSED) in market.fulfill(order, 40 * UNIT, run="refused")
@@ -254,13 +254,13 @@ def test_a_failed_settlement_does_not_use_the_nullifier_up(market):
     market.fulfill(order, 40 * UNIT)
 
 
-def test_more_than_the_order_cannot_be_released(market):
+def test_release_above_the_order_is_refused(market):
     order = market.open(40)
     for released in (0, 40 * UNIT + 1):
         assert code(escrow.BAD_AMOUNT) in market.fulfill(order, released, run="refused")
 
 
-def test_a_proof_comes_from_the_rails_verifier_with_a_nullifier(market):
+def test_proof_needs_verifier_of_the_rail_and_a_nullifier(market):
     order = market.open(40)
     for stranger in (market.taker, market.provider, ADMIN_KEY):
         said = market.fulfill(order, 40 * UNIT, caller=stranger, run="refused")
@@ -271,7 +271,7 @@ def test_a_proof_comes_from_the_rails_verifier_with_a_nullifier(market):
     assert code(escrow.BAD_CLAIM) in said
 
 
-def test_a_release_by_hand_is_the_providers_and_has_no_nullifier(market):
+def test_manual_release_is_by_provider_without_nullifier(market):
     order = market.open(40)
     by_hand = {"claim": "manual", "caller": market.provider, "run": "refused"}
     assert code(escrow.BAD_CLAIM) in market.fulfill(order, 40 * UNIT, **by_hand)
@@ -285,7 +285,7 @@ def test_a_release_by_hand_is_the_providers_and_has_no_nullifier(market):
     assert data["net"] == 398_000_000
 
 
-def test_at_its_last_second_an_order_can_be_settled_and_not_be_expired(market):
+def test_order_at_expiry_settles_and_cannot_be_expired(market):
     order = market.open(40)
     expiry = market.order(order)["expires_at"]
     assert code(escrow.NOT_EXPIRED) in market.end(
@@ -295,7 +295,7 @@ def test_at_its_last_second_an_order_can_be_settled_and_not_be_expired(market):
 
 
 @pytest.mark.parametrize("claim", ["proof", "manual"])
-def test_after_its_last_second_an_order_cannot_be_settled(market, claim):
+def test_order_after_expiry_cannot_be_settled(market, claim):
     order = market.open(40)
     expiry = market.order(order)["expires_at"]
     manual = {"claim": "manual", "nullifier": None, "caller": market.provider}
@@ -309,7 +309,7 @@ def test_after_its_last_second_an_order_cannot_be_settled(market, claim):
 # Cancelling and expiring
 
 
-def test_the_taker_cancels_an_onramp(market):
+def test_taker_cancels_an_onramp(market):
     order = market.open(40)
     for other in (market.provider, VERIFIER):
         said = market.end("cancel", other, order, run="refused")
@@ -328,20 +328,20 @@ def test_the_taker_cancels_an_onramp(market):
     }
 
 
-def test_the_admin_may_cancel_any_order(market):
+def test_admin_cancels_any_order(market):
     order = market.open(40)
     _, data = event(market.end("cancel", ADMIN_KEY, order, run="call"), "order_cancel")
     assert data["by"] == "admin"
 
 
-def test_an_expired_order_cannot_be_cancelled(market):
+def test_expired_order_cannot_be_cancelled(market):
     order = market.open(40)
     later = market.order(order)["expires_at"] + 1
     said = market.end("cancel", market.taker, order, at=later, run="refused")
     assert code(escrow.ORDER_EXPIRED) in said
 
 
-def test_anyone_may_expire_what_has_expired(market):
+def test_any_account_can_expire_an_expired_order(market):
     order = market.open(40)
     later = market.order(order)["expires_at"] + 100
     row = market.end("expire", VERIFIER, order, at=later, run="call")
@@ -351,7 +351,7 @@ def test_anyone_may_expire_what_has_expired(market):
     assert (data["free_after"], data["locked_after"]) == (100 * UNIT, 0)
 
 
-def test_opening_prunes_the_orders_it_is_told_of(market):
+def test_open_prunes_the_listed_orders(market):
     old = [market.open(40), market.open(40)]
     later = market.order(old[1])["expires_at"] + 1
     order, row = open_row(market, amount=50, prune=old, at=later)
@@ -365,7 +365,7 @@ def test_opening_prunes_the_orders_it_is_told_of(market):
     ]
 
 
-def test_pruning_what_has_not_expired_or_is_not_the_providers_is_refused(market):
+def test_prune_of_unexpired_or_foreign_order_is_refused(market):
     order = market.open(10)
     assert code(escrow.NOT_EXPIRED) in market.open(10, prune=[order], run="refused")
     assert code(escrow.UNKNOWN_ORDER) in market.open(10, prune=[b"\7" * 32], run="refused")
@@ -392,7 +392,7 @@ def offramp():
     return market
 
 
-def test_an_offramp_locks_the_takers_usdc_and_a_bond(offramp):
+def test_offramp_locks_usdc_of_taker_and_bond_of_provider(offramp):
     order, row = open_row(offramp, direction="offramp", payee=PAYEE)
     _, data = event(row, "order_open")
     assert (data["lp_lock"], data["taker_lock"]) == (40 * UNIT, 40 * UNIT)
@@ -408,14 +408,14 @@ def test_an_offramp_locks_the_takers_usdc_and_a_bond(offramp):
     assert offramp.chain.balance(FEES) == 2_000_000
 
 
-def test_a_partial_offramp_refunds_the_taker(offramp):
+def test_partial_offramp_refunds_the_taker(offramp):
     order = offramp.open(direction="offramp", payee=PAYEE)
     _, data = event(offramp.fulfill(order, 30 * UNIT, run="call"), "order_fulfill")
     assert data["taker_refund"] == 10 * UNIT
     assert offramp.chain.balance(offramp.taker.public_key) == 70 * UNIT
 
 
-def test_the_provider_cancels_an_offramp_and_the_taker_cannot(offramp):
+def test_provider_but_not_taker_cancels_an_offramp(offramp):
     order = offramp.open(direction="offramp", payee=PAYEE)
     said = offramp.end("cancel", offramp.taker, order, run="refused")
     assert code(escrow.NOT_ALLOWED) in said
@@ -425,7 +425,7 @@ def test_the_provider_cancels_an_offramp_and_the_taker_cannot(offramp):
     assert offramp.chain.balance(offramp.taker.public_key) == 100 * UNIT
 
 
-def test_the_taker_of_an_offramp_releases_by_hand(offramp):
+def test_taker_of_an_offramp_releases_manually(offramp):
     order = offramp.open(direction="offramp", payee=PAYEE)
     by_hand = {"claim": "manual", "nullifier": None}
     said = offramp.fulfill(order, 40 * UNIT, caller=offramp.provider, run="refused", **by_hand)
@@ -434,7 +434,7 @@ def test_the_taker_of_an_offramp_releases_by_hand(offramp):
     assert offramp.balances == (114.8, 0)
 
 
-def test_a_smaller_bond_locks_less_of_the_provider(offramp):
+def test_smaller_bond_locks_less_of_the_provider(offramp):
     offramp.set_config(bond_bps=2_500)
     offramp.open(direction="offramp", payee=PAYEE)
     assert offramp.balances == (65, 10)
@@ -443,7 +443,7 @@ def test_a_smaller_bond_locks_less_of_the_provider(offramp):
 # Configuration
 
 
-def test_the_configuration_is_the_admins(market):
+def test_only_the_admin_sets_the_configuration(market):
     market.set_config(order_ttl=60)
     _, data = event(market.chain.node.latest.transactions[0], "config_set")
     assert data["order_ttl"] == 60
@@ -454,7 +454,7 @@ def test_the_configuration_is_the_admins(market):
     assert "authorised" in market.chain.refused(market.taker, AT.escrow, "set_paused", *args)
 
 
-def test_exits_are_never_paused(market):
+def test_exits_work_while_paused(market):
     orders = [market.open(20), market.open(20)]
     market.pause(everything=True)
     market.withdraw(10)
@@ -465,7 +465,7 @@ def test_exits_are_never_paused(market):
     assert code(escrow.PAUSED) in market.deposit(1, run="refused")
 
 
-def test_custody_and_event_numbers_hold_through_a_long_day(market):
+def test_balances_follow_events_over_many_orders(market):
     """Every event's balances follow from the last, and the token contract agrees."""
     market.set_terms(direction="offramp", minimum=1)
     market.set_terms_many([terms(rail="wise", minimum=1)])
@@ -515,7 +515,7 @@ def follow(market):
     assert market.custody() == free + locked + taker_locks
 
 
-def test_the_contracts_balance_is_what_the_token_says(market):
+def test_contract_balance_equals_token_balance(market):
     told = market.chain.invoke(ADMIN_KEY, AT.usdc_sac, "balance", address(AT.escrow))
     assert told == 100 * UNIT
     assert market.chain.invoke(ADMIN_KEY, AT.usdc_sac, "name") == f"USDC:{USDC.issuer}"

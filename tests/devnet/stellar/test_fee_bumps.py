@@ -1,4 +1,4 @@
-"""Fee bumps (CAP-15): another pays, and the transaction inside stays what it was."""
+"""Fee bump transactions (CAP-15): fees, hashes, errors and replacement."""
 
 import pytest
 from stellar_sdk import Asset, Keypair, TransactionBuilder, TransactionEnvelope, scval
@@ -56,7 +56,7 @@ def taken(chain, bump):
     return chain.node.transaction(bump.hash_hex())
 
 
-def test_the_payer_pays_and_the_source_spends_its_sequence_number_alone(chain, alice, payer):
+def test_payer_pays_fee_and_source_spends_sequence_number(chain, alice, payer):
     before, purse = (chain.account(who.public_key) for who in (alice, payer))
     row = taken(chain, bumped(payer, inside(chain, alice)))
     after, left = (chain.account(who.public_key) for who in (alice, payer))
@@ -68,7 +68,7 @@ def test_the_payer_pays_and_the_source_spends_its_sequence_number_alone(chain, a
     assert result(row).result.inner_result_pair.result.fee_charged.int64 == 0
 
 
-def test_it_is_found_by_its_own_hash_and_by_the_inner_one(chain, alice, payer):
+def test_fee_bump_is_found_by_outer_and_inner_hash(chain, alice, payer):
     inner = inside(chain, alice)
     row = taken(chain, bumped(payer, inner))
     pair = result(row).result.inner_result_pair
@@ -82,7 +82,7 @@ def test_it_is_found_by_its_own_hash_and_by_the_inner_one(chain, alice, payer):
     )
 
 
-def test_an_inner_failure_costs_the_payer_all_the_same(chain, alice, payer):
+def test_failed_inner_transaction_still_costs_the_payer(chain, alice, payer):
     purse = chain.account(payer.public_key)
     row = taken(chain, bumped(payer, inside(chain, alice, Payment(payer.public_key, XLM, "9999"))))
     assert codes(row) == ("txFEE_BUMP_INNER_FAILED", "txFAILED", "PAYMENT_UNDERFUNDED")
@@ -90,7 +90,7 @@ def test_an_inner_failure_costs_the_payer_all_the_same(chain, alice, payer):
     assert chain.account(payer.public_key).balance == purse.balance - 200
 
 
-def test_an_inner_fee_of_nothing_is_enough(chain, alice, payer):
+def test_inner_fee_of_zero_is_accepted(chain, alice, payer):
     inner = inside(chain, alice)
     inner.transaction.fee = 0
     inner.signatures.clear()
@@ -102,9 +102,7 @@ def test_an_inner_fee_of_nothing_is_enough(chain, alice, payer):
     ("fee", "named"),
     [(199, 0), (1999, 2000)],
 )
-def test_it_must_bid_the_minimum_and_no_less_for_an_operation_than_inside(
-    chain, alice, payer, fee, named
-):
+def test_fee_bump_below_minimum_or_inner_rate_is_refused(chain, alice, payer, fee, named):
     inner = inside(chain, alice)
     if named:
         inner.transaction.fee = 1000
@@ -115,7 +113,7 @@ def test_it_must_bid_the_minimum_and_no_less_for_an_operation_than_inside(
     assert submission.error.fee_charged.int64 == named
 
 
-def test_what_is_wrong_inside_is_told_as_such(chain, alice, payer):
+def test_inner_error_is_reported_as_inner_failed(chain, alice, payer):
     late = inside(chain, alice, sequence=chain.account(alice.public_key).sequence + 2)
     assert refusal(send(chain, bumped(payer, late))) == ("txFEE_BUMP_INNER_FAILED", "txBAD_SEQ")
     old = inside(chain, alice, time_bounds=(0, chain.now - 1))
@@ -126,7 +124,7 @@ def test_what_is_wrong_inside_is_told_as_such(chain, alice, payer):
     assert refusal(send(chain, bumped(payer, stolen))) == ("txFEE_BUMP_INNER_FAILED", "txBAD_AUTH")
 
 
-def test_the_payer_itself_is_judged_first(chain, alice, payer):
+def test_payer_is_checked_before_the_inner_transaction(chain, alice, payer):
     inner = inside(chain, alice, sequence=1)
     assert refusal(send(chain, bumped(payer, inner, signer=alice))) == ("txBAD_AUTH",)
     twice = bumped(payer, inner)
@@ -139,7 +137,7 @@ def test_the_payer_itself_is_judged_first(chain, alice, payer):
     assert refusal(send(chain, too_much)) == ("txINSUFFICIENT_BALANCE",)
 
 
-def test_one_payer_must_afford_all_that_wait_for_it(chain, alice, payer):
+def test_payer_must_afford_all_pending_fee_bumps(chain, alice, payer):
     bob = chain.open("bob")
     half = chain.account(payer.public_key).spendable // 2 + 1
     assert send(chain, bumped(payer, inside(chain, alice), fee=half)).status == "PENDING"
@@ -150,7 +148,7 @@ def test_one_payer_must_afford_all_that_wait_for_it(chain, alice, payer):
     assert [codes(row) for row in ledger.transactions] == [HELD, HELD]
 
 
-def test_what_waits_is_replaced_for_ten_times_its_rate_only(chain, alice, payer):
+def test_pending_fee_bump_is_replaced_at_ten_times_its_rate(chain, alice, payer):
     inner = inside(chain, alice)
     first = bumped(payer, inner)
     assert send(chain, first).status == "PENDING"
@@ -170,12 +168,12 @@ def test_what_waits_is_replaced_for_ten_times_its_rate_only(chain, alice, payer)
     assert refusal(again) == ("txFEE_BUMP_INNER_FAILED", "txBAD_SEQ")
 
 
-def test_the_low_threshold_of_the_payer_is_what_a_bump_needs(chain, alice, payer):
+def test_fee_bump_needs_low_threshold_of_the_payer(chain, alice, payer):
     chain.run(payer, SetOptions(low_threshold=2, med_threshold=2, high_threshold=2))
     assert refusal(send(chain, bumped(payer, inside(chain, alice)))) == ("txBAD_AUTH",)
 
 
-def test_the_payer_of_a_contract_call_gets_the_unused_resource_fee_back(chain, alice, payer):
+def test_unused_resource_fee_is_refunded_to_the_payer(chain, alice, payer):
     purse = chain.account(payer.public_key)
     native = token_contract(XLM)
     call = building.call(native, "balance", scval.to_address(alice.public_key))

@@ -1,4 +1,4 @@
-"""The hashes of the chain, recomputed from its XDR alone, and what the meta tells."""
+"""Ledger hashes recomputed from XDR, and the changes in the ledger meta."""
 
 import itertools
 from hashlib import sha256
@@ -66,7 +66,7 @@ def transaction_hash(envelope):
     return sha256(NETWORK_ID + b"\0\0\0\2" + envelope.v1.tx.to_xdr_bytes()).digest()
 
 
-def test_every_header_hashes_to_what_the_next_one_names(chain):
+def test_header_hash_equals_previous_hash_of_the_next(chain):
     previous = None
     for number, meta in enumerate(metas(chain), start=2):
         entry = meta.ledger_header
@@ -78,7 +78,7 @@ def test_every_header_hashes_to_what_the_next_one_names(chain):
         previous = entry.hash.hash
 
 
-def test_every_header_commits_to_its_transaction_set_and_results(chain):
+def test_header_commits_to_transaction_set_and_results(chain):
     for meta in metas(chain):
         header = meta.ledger_header.header
         tx_set = sha256(meta.tx_set.to_xdr_bytes()).digest()
@@ -93,7 +93,7 @@ def test_envelopes_and_results_join_by_transaction_hash(chain):
         assert named == {item.result.transaction_hash.hash for item in meta.tx_processing}
 
 
-def test_a_contract_call_commits_to_its_value_and_events(chain):
+def test_contract_call_commits_to_its_value_and_events(chain):
     checked = 0
     for meta in metas(chain):
         for item in meta.tx_processing:
@@ -115,7 +115,7 @@ def test_close_times_increase_strictly(chain):
     assert all(earlier < later for earlier, later in itertools.pairwise(times))
 
 
-def test_the_changes_of_the_meta_lead_from_one_state_to_the_next(chain):
+def test_meta_changes_lead_from_one_state_to_the_next(chain):
     """A reader that starts from the state of ledger 1 and applies every change has the state."""
     entries = first_entries()
     for meta in metas(chain):
@@ -167,7 +167,7 @@ def key_of(data):
     return key.to_xdr_bytes()
 
 
-def test_no_stroop_appears_or_vanishes(chain):
+def test_sum_of_stroops_is_constant(chain):
     held = 0
     for raw in chain.node._state.entries.values():
         data = xdr.LedgerEntry.from_xdr_bytes(raw).data
@@ -176,7 +176,7 @@ def test_no_stroop_appears_or_vanishes(chain):
     assert held + header.fee_pool.int64 == header.total_coins.int64 == 10**18
 
 
-def test_apply_order_is_not_the_order_of_the_set(chain):
+def test_apply_order_differs_from_set_order(chain):
     busiest = max(metas(chain), key=lambda meta: len(meta.tx_processing))
     applied = [item.result.transaction_hash.hash for item in busiest.tx_processing]
     assert applied != sorted(applied)
@@ -185,7 +185,7 @@ def test_apply_order_is_not_the_order_of_the_set(chain):
         assert hashes == sorted(hashes)
 
 
-def test_the_same_transactions_give_the_same_ledger_hashes():
+def test_same_transactions_give_the_same_ledger_hashes():
     def run():
         chain = Chain()
         alice = chain.open("alice", usdc=3 * UNIT)
@@ -199,7 +199,7 @@ def test_the_same_transactions_give_the_same_ledger_hashes():
     assert len(set(first)) == len(first)
 
 
-def test_a_failed_operation_leaves_no_changes_in_the_meta():
+def test_failed_operation_has_no_changes_in_meta():
     chain = Chain()
     alice = chain.open("alice")
     row = chain.run(alice, Payment(address("admin"), Asset.native(), "100000"))

@@ -1,4 +1,4 @@
-"""The OFT on the Stellar stand-in: USDT0 leaves as packets and comes back from verified ones."""
+"""OFT on the Stellar stand-in: sends, verification and delivery of USDT0 packets."""
 
 import pytest
 from eth_hash.auto import keccak
@@ -53,7 +53,7 @@ def send(chain, source, amount, *, fee=NATIVE_FEE, run="call", **fields):
     )
 
 
-def test_a_send_burns_pays_the_fee_and_tells_the_packet(chain, alice):
+def test_send_burns_pays_fee_and_emits_packet(chain, alice):
     before = chain.account(alice.public_key).balance
     row = send(chain, alice, 10_000_001)
     assert row.succeeded
@@ -84,7 +84,7 @@ def test_a_send_burns_pays_the_fee_and_tells_the_packet(chain, alice):
     assert chain.account(alice.public_key).balance < before - NATIVE_FEE
 
 
-def test_packets_are_numbered_without_gaps(chain, alice):
+def test_packet_nonces_have_no_gaps(chain, alice):
     rows = [send(chain, alice, 10_000_000), send(chain, alice, 10_000_000)]
     packets = [Packet.decode(events(row)[-2][2]["encoded_packet"]) for row in rows]
     assert [packet.nonce for packet in packets] == [1, 2]
@@ -92,7 +92,7 @@ def test_packets_are_numbered_without_gaps(chain, alice):
     assert value(send(chain, alice, 10_000_000))[0]["nonce"] == 3
 
 
-def test_a_fee_that_is_too_high_comes_back(chain, alice):
+def test_excess_fee_is_refunded(chain, alice):
     row = send(chain, alice, 10_000_000, fee=NATIVE_FEE + 5)
     refund = events(row)[3]
     assert (refund[1][1:3], refund[2]) == ([AT.endpoint, alice.public_key], 5)
@@ -109,7 +109,7 @@ def test_a_fee_that_is_too_high_comes_back(chain, alice):
         (2_000_000_000, {}, 10),
     ],
 )
-def test_a_send_is_refused_with_its_code(chain, alice, amount, options, expected):
+def test_invalid_send_fails_with_its_code(chain, alice, amount, options, expected):
     assert code(expected) in send(chain, alice, amount, run="refused", **options)
     assert chain.balance(alice.public_key, USDT0) == 1_000_000_000
 
@@ -162,7 +162,7 @@ def waiting(chain, packet):
     )
 
 
-def test_a_verified_packet_is_delivered_once(chain, relayer):
+def test_verified_packet_is_delivered_once(chain, relayer):
     bob = chain.open("bob", usdt0=0)
     packet = packet_for(bob.raw_public_key())
     origin = {"nonce": 1, "sender": PEER, "src_eid": 30101}
@@ -191,7 +191,7 @@ def test_a_verified_packet_is_delivered_once(chain, relayer):
     assert code(oft.PATH_NOT_VERIFIABLE) in verify(chain, packet, run="refused")
 
 
-def test_a_missing_trustline_leaves_the_packet_for_a_retry(chain, relayer):
+def test_missing_trustline_leaves_packet_for_retry(chain, relayer):
     bob = chain.open("bob")
     packet = packet_for(bob.raw_public_key())
     verify(chain, packet, run="invoke")
@@ -203,14 +203,14 @@ def test_a_missing_trustline_leaves_the_packet_for_a_retry(chain, relayer):
     assert waiting(chain, packet) is None
 
 
-def test_a_contract_recipient_is_told_from_an_account_at_delivery(chain, relayer):
+def test_delivery_recognizes_a_contract_recipient(chain, relayer):
     packet = packet_for(AT.raw("escrow"))
     verify(chain, packet, run="invoke")
     received = events(deliver(chain, relayer, packet))[-1]
     assert received[1][3] == AT.escrow
 
 
-def test_a_gap_holds_delivery_back(chain, relayer):
+def test_nonce_gap_holds_delivery_back(chain, relayer):
     bob = chain.open("bob", usdt0=0)
     first, second = (packet_for(bob.raw_public_key(), nonce=nonce) for nonce in (1, 2))
     verify(chain, second, run="invoke")
@@ -230,14 +230,14 @@ def test_only_the_verifier_verifies_and_only_for_this_chain(chain):
     assert code(oft.UNSUPPORTED_EID) in verify(chain, elsewhere, run="refused")
 
 
-def test_a_packet_of_a_stranger_is_not_delivered(chain, relayer):
+def test_packet_of_unknown_peer_is_not_delivered(chain, relayer):
     bob = chain.open("bob", usdt0=0)
     forged = packet_for(bob.raw_public_key(), sender=b"\x66" * 32)
     verify(chain, forged, run="invoke")
     assert code(oft.ONLY_PEER) in deliver(chain, relayer, forged, run="refused")
 
 
-def test_an_altered_message_is_not_delivered(chain, relayer):
+def test_altered_message_is_not_delivered(chain, relayer):
     bob, carol = chain.open("bob", usdt0=0), chain.open("carol", usdt0=0)
     packet = packet_for(bob.raw_public_key())
     verify(chain, packet, run="invoke")

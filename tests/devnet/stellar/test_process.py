@@ -1,4 +1,4 @@
-"""The devnet as a process: it keeps its chain through a crash."""
+"""The Stellar stand-in as a process: restart after a crash, ledger interval and manual mode."""
 
 import pytest
 from stellar_sdk import Asset
@@ -15,7 +15,7 @@ def hashes(client):
     return [ledger.hash for ledger in client.server.get_ledgers(start_ledger=2, limit=200).ledgers]
 
 
-def test_the_chain_goes_on_where_it_was_killed(tmp_path):
+def test_killed_chain_continues_where_it_stopped(tmp_path):
     options = {"interval": 0, "clock": "fixed", "state": tmp_path}
     process = StellarProcess.start(**options)
     with DevnetClient(process.url) as client:
@@ -34,7 +34,7 @@ def test_the_chain_goes_on_where_it_was_killed(tmp_path):
         assert [ledger.hash for ledger in first][:-1] == before
 
 
-def test_a_directory_of_another_genesis_is_refused(tmp_path):
+def test_folder_of_other_genesis_is_refused(tmp_path):
     with StellarProcess.start(state=tmp_path):
         pass
     other = Remotes(b"\1" * 20, b"\2" * 20, b"\3" * 20, (b"\4" * 20, b"\5" * 20))
@@ -42,13 +42,13 @@ def test_a_directory_of_another_genesis_is_refused(tmp_path):
         StellarProcess.start(state=tmp_path, remotes=other)
 
 
-def test_ledgers_close_by_themselves_at_an_interval():
+def test_ledgers_close_at_the_interval():
     with StellarProcess.start(interval=0.05) as process, DevnetClient(process.url) as client:
         client.open_account("alice")
         assert client.server.get_health().latest_ledger > 2
 
 
-def test_ledgers_close_on_demand_only_in_manual_mode():
+def test_manual_mode_closes_ledgers_only_on_demand():
     with StellarProcess.start(interval=None) as process, DevnetClient(process.url) as client:
         alice = client.open_account("alice")
         head = client.server.get_health().latest_ledger

@@ -66,7 +66,7 @@ def headers(chain):
     return [header_of(chain.node.ledger(sequence)) for sequence in range(2, last + 1)]
 
 
-def test_upgrade_keeps_the_old_arm_for_the_ledger_that_applies_it():
+def test_upgrade_ledger_keeps_the_old_arm():
     chain = start(28)
     chain.node.close_ledger()
     for protocol in (29, 30):
@@ -94,7 +94,7 @@ def test_upgrade_keeps_the_old_arm_for_the_ledger_that_applies_it():
     assert [each.upgrade.new_ledger_version.uint32 for each in meta.upgrades_processing] == [30]
 
 
-def test_upgrade_to_a_protocol_in_force_is_refused():
+def test_upgrade_to_protocol_in_force_is_refused():
     chain = start(29)
     for protocol in (28, 29):
         with pytest.raises(NotAnUpgrade):
@@ -143,7 +143,7 @@ def test_wall_clock_ahead_of_time_moves_by_the_smallest_step(protocol, step):
 
 
 @pytest.mark.parametrize(("protocol", "arm"), [(28, 2), (30, 4)])
-def test_ledger_without_its_set_names_what_was_proposed(protocol, arm):
+def test_ledger_without_its_set_has_proposed_set_hash(protocol, arm):
     chain = start(protocol)
     previous = chain.node.latest
     sent = chain.submit(keypair("admin"), [building.call(token_contract(USDC), "decimals")])
@@ -172,7 +172,7 @@ def test_validator_signs_the_milliseconds(without_set):
     keypair(VALIDATOR).verify(sha256(signed).digest(), signature)
 
 
-def test_sdk_reads_no_ledger_of_protocol_30():
+def test_sdk_cannot_read_protocol_30_ledgers():
     """The stand-in's definitions must not leak into readers under test."""
     with pytest.raises(ValueError, match="3 is not a valid StellarValueType"):
         xdr.LedgerCloseMeta.from_xdr_bytes(start().node.latest.meta)
@@ -181,7 +181,7 @@ def test_sdk_reads_no_ledger_of_protocol_30():
         xdr.SCVal.from_xdr_bytes(address.to_xdr_bytes())
 
 
-def test_stored_chain_goes_on_after_an_upgrade(tmp_path):
+def test_stored_chain_continues_after_an_upgrade(tmp_path):
     store = Store(tmp_path)
     chain = start(29, store=store)
     chain.node.upgrade(30)
@@ -202,7 +202,7 @@ def ask(chain, method, **params):
     return answer(Rpc(chain.node), json.dumps(body).encode())
 
 
-def test_rpc_tells_the_protocol_in_force():
+def test_rpc_reports_the_protocol_in_force():
     chain = start(28)
     told = []
     for protocol in (29, 30):
@@ -242,7 +242,7 @@ def test_muxed_contract_has_the_published_strkey_and_bytes():
     ["", STRKEY[:-1], STRKEY[:-1] + "H", StrKey.encode_contract(CONTRACT)],
     ids=["empty", "short", "checksum", "contract"],
 )
-def test_other_text_is_no_muxed_contract(text):
+def test_other_text_is_not_a_muxed_contract(text):
     with pytest.raises(ValueError, match="not a muxed contract address"):
         MuxedContract.from_strkey(text)
 
@@ -296,7 +296,7 @@ def deployed(asset):
     return InvokeHostFunction(xdr.HostFunction(kind, create_contract=create))
 
 
-def test_muxed_contract_is_no_sender():
+def test_muxed_contract_cannot_send():
     chain = start()
     alice = chain.open("alice", usdc=5 * UNIT)
     _, muxed = muxed_escrow()
@@ -311,7 +311,7 @@ def test_muxed_contract_is_no_sender():
     assert codes(row) == ("txFAILED", "INVOKE_HOST_FUNCTION_TRAPPED")
 
 
-def test_muxed_contract_is_no_xdr_before_protocol_30():
+def test_muxed_contract_is_invalid_before_protocol_30():
     chain = start()
     alice = chain.open("alice", usdc=5 * UNIT)
     _, muxed = muxed_escrow()

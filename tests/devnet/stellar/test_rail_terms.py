@@ -1,4 +1,4 @@
-"""RailTerms: who may set what, and what is told of it."""
+"""RailTerms contract: permissions, validation and emitted events."""
 
 import pytest
 from stellar_sdk import scval, xdr
@@ -22,7 +22,7 @@ def market():
     return Market()
 
 
-def test_genesis_tells_of_its_rails_and_configuration(market):
+def test_genesis_emits_rails_and_configuration(market):
     first = market.chain.node.ledger(2)
     names = [
         scval.from_symbol(row.topics[0])
@@ -40,7 +40,7 @@ def test_genesis_tells_of_its_rails_and_configuration(market):
     assert data["verifier"].address == VERIFIER.public_key
 
 
-def test_setting_terms_tells_the_whole_of_them(market):
+def test_setting_terms_emits_all_fields(market):
     row = market.set_terms(run="call")
     topics, data = event(row, "terms_set", AT.rail_terms)
     assert topics == ["terms_set", market.provider.public_key, "venmo", "USD"]
@@ -54,7 +54,7 @@ def test_setting_terms_tells_the_whole_of_them(market):
     }
 
 
-def test_event_data_is_a_map_of_symbols_in_order(market):
+def test_event_data_is_ordered_map_of_symbols(market):
     row = market.set_terms(run="call")
     raw = xdr.TransactionMeta.from_xdr_bytes(row.meta).v4.operations[0].events[0].body.v0.data
     keys = [entry.key.sym.sc_symbol for entry in raw.map.sc_map]
@@ -62,14 +62,14 @@ def test_event_data_is_a_map_of_symbols_in_order(market):
     assert len(raw.to_xdr_bytes()) < 400
 
 
-def test_several_terms_are_set_at_once_and_counted(market):
+def test_several_terms_are_set_and_counted_at_once(market):
     market.set_terms()
     market.set_terms_many([terms(rail="wise"), terms(rail="revolut", currency="EUR")])
     last = market.chain.node.latest.transactions[0]
     assert [data["tseq"] for _, _, data in events(last)] == [2, 3]
 
 
-def test_deleting_terms_is_told_once(market):
+def test_deleting_terms_emits_one_event(market):
     market.set_terms()
     topics, data = event(market.del_terms(run="call"), "terms_del", AT.rail_terms)
     assert topics == ["terms_del", market.provider.public_key, "venmo", "USD"]
@@ -77,7 +77,7 @@ def test_deleting_terms_is_told_once(market):
     assert f"contract error {rail_terms.NO_TERMS}" in market.del_terms(run="refused")
 
 
-def test_a_payee_is_registered_and_withdrawn(market):
+def test_payee_is_registered_and_withdrawn(market):
     row = market.set_payee(handle="@provider", run="call")
     topics, data = event(row, "payee_set", AT.rail_terms)
     assert topics == ["payee_set", market.provider.public_key, "venmo"]
@@ -92,7 +92,7 @@ def test_a_payee_is_registered_and_withdrawn(market):
     assert (data["registered"], data["payee_hash"], data["handle"]) == (False, None, None)
 
 
-def test_a_provider_pauses_itself(market):
+def test_provider_pauses_itself(market):
     market.set_provider(True)
     topics, data = event(market.chain.node.latest.transactions[0], "provider_set", AT.rail_terms)
     assert topics == ["provider_set", market.provider.public_key]
@@ -110,11 +110,11 @@ def test_a_provider_pauses_itself(market):
         ({"minimum": 0}, rail_terms.BAD_TERMS),
     ],
 )
-def test_bad_terms_are_refused(market, fields, code):
+def test_invalid_terms_are_refused(market, fields, code):
     assert f"contract error {code})" in market.set_terms(run="refused", **fields)
 
 
-def test_nobody_sets_terms_for_another(market):
+def test_terms_of_another_provider_cannot_be_set(market):
     other = address(market.taker)
     said = market.chain.refused(
         market.provider,
@@ -126,7 +126,7 @@ def test_nobody_sets_terms_for_another(market):
     assert "has not authorised" in said
 
 
-def test_rails_are_the_admins(market):
+def test_only_the_admin_sets_rails(market):
     market.set_rail("venmo", fee_bps=70)
     _, data = event(market.chain.node.latest.transactions[0], "rail_set", AT.rail_terms)
     assert data["fee_bps"] == 70
@@ -146,7 +146,7 @@ def test_rails_are_the_admins(market):
     )
 
 
-def test_a_call_with_wrong_arguments_is_refused(market):
+def test_call_with_wrong_arguments_is_refused(market):
     said = market.chain.refused(
         market.provider, AT.rail_terms, "set_provider", address(market.provider)
     )

@@ -1,4 +1,4 @@
-"""The RPC: stellar-sdk's own clients work against it, and its answers have the right types."""
+"""Stellar RPC of the stand-in, called by the clients of stellar-sdk."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def history(alice, client):
     return [client.pay(alice, address("admin"), Asset.native(), n) for n in range(1, 7)]
 
 
-def test_the_network_is_a_local_one_and_says_what_it_is(client):
+def test_network_passphrase_is_a_local_one(client):
     network = client.server.get_network()
     assert network.passphrase == PASSPHRASE == "Standalone Network ; February 2017"
     version = client.server.get_version_info()
@@ -55,7 +55,7 @@ def test_the_network_is_a_local_one_and_says_what_it_is(client):
     assert "not a Stellar node" in version.captive_core_version
 
 
-def test_an_account_that_does_not_exist_is_not_found(client):
+def test_missing_account_is_not_found(client):
     with pytest.raises(AccountNotFoundException):
         client.server.load_account(keypair("rpc nobody").public_key)
 
@@ -68,7 +68,7 @@ def test_friendbot_funds_an_account_once(client):
         client.fund(holder.public_key)
 
 
-def test_a_transaction_is_found_by_its_hash_with_meta_and_events(client, history):
+def test_transaction_is_found_by_hash_with_meta_and_events(client, history):
     answer = client.server.get_transaction(history[0].hash)
     assert answer.status.value == "SUCCESS"
     assert answer.ledger == history[0].ledger
@@ -79,12 +79,12 @@ def test_a_transaction_is_found_by_its_hash_with_meta_and_events(client, history
     assert missing.latest_ledger >= answer.ledger
 
 
-def test_a_refused_transaction_carries_its_result(client, alice):
+def test_refused_transaction_carries_its_result(client, alice):
     with pytest.raises(Rejected, match="txBAD_AUTH_EXTRA"):
         client.submit(alice, [BumpSequence(0)], signers=[keypair("rpc nobody")])
 
 
-def test_ledgers_are_paged_by_their_sequence(client, history):
+def test_ledgers_are_paged_by_sequence(client, history):
     first = client.server.get_ledgers(start_ledger=2, limit=3)
     assert [ledger.sequence for ledger in first.ledgers] == [2, 3, 4]
     assert first.cursor == "4"
@@ -95,7 +95,7 @@ def test_ledgers_are_paged_by_their_sequence(client, history):
     assert refused.value.code == -32602
 
 
-def test_a_ledger_that_is_not_there_yet_is_an_error(client, history):
+def test_future_ledger_is_an_error(client, history):
     beyond = client.server.get_health().latest_ledger + 1
     for ask in (
         client.server.get_ledgers,
@@ -118,7 +118,7 @@ def test_transactions_are_paged_in_apply_order(client, history):
     assert seen[: len(expected)] == expected
 
 
-def test_the_latest_ledger_comes_with_its_meta(client):
+def test_latest_ledger_has_its_meta(client):
     assert client.server.get_latest_ledger().sequence == client.server.get_health().latest_ledger
     assert client.server.get_fee_stats().inclusion_fee.p50 == 100
 
@@ -138,7 +138,7 @@ def test_events_are_filtered_by_contract_and_topics(client, alice, history):
     assert ended.events == []
 
 
-def test_without_the_double_star_the_number_of_topics_must_match(client, alice, history):
+def test_filter_without_double_star_matches_number_of_topics(client, alice, history):
     def count(topics):
         chosen = EventFilter(event_type=EventFilterType.CONTRACT, topics=[topics])
         end = history[-1].ledger + 1
@@ -167,7 +167,7 @@ def test_event_pages_join_without_loss_or_repeat(client, history):
     assert client.server.get_events(cursor=page.cursor).events == []
 
 
-def test_event_ids_count_operations_from_zero_and_fees_apart(client, alice):
+def test_event_ids_count_operations_from_0_and_fees_apart(client, alice):
     outcome = client.invoke(
         alice,
         token_contract(USDC),
@@ -185,7 +185,7 @@ def test_event_ids_count_operations_from_zero_and_fees_apart(client, alice):
     assert refunded < 0
 
 
-def test_a_contracts_balance_is_read_as_of_a_real_token(client, alice):
+def test_balance_of_a_contract_is_read_as_a_real_tokens(client, alice):
     held = client.server.get_sac_balance(token_contract(USDC), USDC, PASSPHRASE)
     before = 0 if held.balance_entry is None else held.balance_entry.amount
     client.invoke(
@@ -202,7 +202,7 @@ def test_a_contracts_balance_is_read_as_of_a_real_token(client, alice):
     assert client.balance(token_contract(USDC), USDC) == before + 7
 
 
-def test_the_asynchronous_client_works_as_well(process, client, history):
+def test_async_client_works(process, client, history):
     async def read():
         async with SorobanServerAsync(process.url) as server:
             health = await server.get_health()
@@ -229,7 +229,7 @@ def ask(rpc, method, **params):
     return answer(rpc, json.dumps(body).encode())
 
 
-def test_close_times_are_text_or_number_as_in_the_real_server():
+def test_close_times_are_text_or_number_as_in_real_server():
     chain = Chain()
     alice = chain.open("alice")
     row = chain.pay(alice, address("admin"), UNIT, Asset.native())
@@ -270,11 +270,11 @@ def test_close_times_are_text_or_number_as_in_the_real_server():
         ("getHealth", {"xdrFormat": "json"}, -32602),
     ],
 )
-def test_what_is_wrong_is_answered_with_its_code(method, params, code):
+def test_invalid_call_returns_its_error_code(method, params, code):
     assert ask(rpc_of(Chain()), method, **params)["error"]["code"] == code
 
 
-def test_a_body_that_is_no_call_is_answered_with_an_error():
+def test_malformed_body_returns_an_error():
     rpc = rpc_of(Chain())
     assert answer(rpc, b"{")["error"]["code"] == -32700
     assert answer(rpc, b"[]")["error"]["code"] == -32600
@@ -283,7 +283,7 @@ def test_a_body_that_is_no_call_is_answered_with_an_error():
     assert answer(rpc, batch)[0]["result"]["status"] == "healthy"
 
 
-def test_the_retention_window_hides_what_is_older():
+def test_ledgers_before_retention_window_are_hidden():
     chain = Chain()
     row = chain.run(chain.open("alice"), BumpSequence(0))
     for _ in range(5):
@@ -296,7 +296,7 @@ def test_the_retention_window_hides_what_is_older():
     assert ask(rpc, "getLedgers", startLedger=latest - 2)["result"]["cursor"] == str(latest)
 
 
-def test_a_ledger_closes_on_demand_and_never_back_in_time():
+def test_manual_ledger_never_closes_in_the_past():
     chain = Chain()
     rpc = rpc_of(chain)
     later = (chain.now + 1000) * 1000
@@ -305,7 +305,7 @@ def test_a_ledger_closes_on_demand_and_never_back_in_time():
     assert ask(rpc, "devnet_closeLedger")["result"]["closeTimeMs"] == later + 5_000
 
 
-def test_friendbot_closes_a_ledger_when_no_clock_does():
+def test_friendbot_closes_a_ledger_in_manual_mode():
     rpc = rpc_of(Chain(), close_on_friendbot=True)
     before = rpc.node.latest.sequence
     status, body = friendbot(rpc, keypair("somebody").public_key)
@@ -315,7 +315,7 @@ def test_friendbot_closes_a_ledger_when_no_clock_does():
     assert friendbot(rpc, "nonsense")[0] == 400
 
 
-def test_thousands_of_ledgers_are_answered_quickly():
+def test_thousands_of_ledgers_are_returned_quickly():
     chain = Chain()
     chain.open("alice")
     for _ in range(3000):

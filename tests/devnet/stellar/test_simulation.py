@@ -1,4 +1,4 @@
-"""Contract calls are tried before they are sent, with stellar-sdk's own client."""
+"""Simulation, authorisation and resources of contract calls, through stellar-sdk's client."""
 
 import json
 
@@ -107,7 +107,7 @@ def names(tree):
     return call.function_name.sc_symbol.decode(), [names(sub) for sub in tree.sub_invocations]
 
 
-def test_a_prepared_call_is_taken_and_does_what_was_found(chain, server, alice):
+def test_prepared_call_has_the_simulated_result(chain, server, alice):
     operation = transfer(alice, address("relayer"), UNIT, Asset.native())
     tried = server.simulate_transaction(unsigned(server, alice, operation))
     assert tried.error is None
@@ -123,7 +123,7 @@ def test_a_prepared_call_is_taken_and_does_what_was_found(chain, server, alice):
     assert before == chain.account(alice.public_key).balance
 
 
-def test_trying_changes_nothing_and_reads_without_a_signature(chain, server, alice):
+def test_simulation_changes_no_state_and_needs_no_signature(chain, server, alice):
     operation = building.call(AT.usdc_sac, "balance", scval.to_address(alice.public_key))
     head = chain.node.latest.sequence
     tried = server.simulate_transaction(unsigned(server, alice, operation))
@@ -135,7 +135,7 @@ def test_trying_changes_nothing_and_reads_without_a_signature(chain, server, ali
     assert chain.node.latest.sequence == head
 
 
-def test_a_call_that_fails_says_why_in_the_answer(server, alice):
+def test_failing_call_has_an_error_in_the_response(server, alice):
     operation = transfer(alice, address("relayer"), 99 * UNIT)
     tried = server.simulate_transaction(unsigned(server, alice, operation))
     assert tried.error.startswith("HostError: Error(Contract, #")
@@ -145,7 +145,7 @@ def test_a_call_that_fails_says_why_in_the_answer(server, alice):
         server.prepare_transaction(unsigned(server, alice, operation))
 
 
-def test_only_one_contract_call_can_be_tried(server, alice):
+def test_only_one_contract_call_can_be_simulated(server, alice):
     payment = Payment(alice.public_key, Asset.native(), "1")
     envelope = unsigned(server, alice, payment)
     assert "unsupported operation" in server.simulate_transaction(envelope).error
@@ -153,7 +153,7 @@ def test_only_one_contract_call_can_be_tried(server, alice):
     assert "more than one operation" in server.simulate_transaction(envelope).error
 
 
-def test_what_a_source_authorises_is_the_whole_tree_of_calls(chain, server, alice):
+def test_source_authorises_the_whole_call_tree(chain, server, alice):
     me = scval.to_address(alice.public_key)
     operation = building.call(AT.oft, "send", me, send_param(5 * UNIT), fee_of(FEE), me)
     prepared = server.prepare_transaction(unsigned(server, alice, operation))
@@ -165,7 +165,7 @@ def test_what_a_source_authorises_is_the_whole_tree_of_calls(chain, server, alic
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_a_call_that_the_tree_leaves_out_is_not_authorised(chain, server, alice, kept):
+def test_call_missing_in_the_auth_tree_is_not_authorised(chain, server, alice, kept):
     me = scval.to_address(alice.public_key)
     operation = building.call(AT.oft, "send", me, send_param(5 * UNIT), fee_of(FEE), me)
     prepared = server.prepare_transaction(unsigned(server, alice, operation))
@@ -177,7 +177,7 @@ def test_a_call_that_the_tree_leaves_out_is_not_authorised(chain, server, alice,
     assert chain.balance(alice.public_key, USDT0) == 10 * UNIT
 
 
-def test_an_authorisation_of_other_arguments_is_none(chain, server, alice):
+def test_authorisation_of_other_arguments_is_refused(chain, server, alice):
     prepared = server.prepare_transaction(
         unsigned(server, alice, transfer(alice, address("relayer"), UNIT, Asset.native()))
     )
@@ -187,7 +187,7 @@ def test_an_authorisation_of_other_arguments_is_none(chain, server, alice):
     assert "has not authorised" in why(sent(chain, server, prepared, alice))
 
 
-def test_another_account_authorises_by_its_signature_once_and_until_a_ledger(chain, server, alice):
+def test_other_account_authorises_once_until_a_ledger(chain, server, alice):
     bob = chain.open("bob", usdc=0)
     until = chain.node.latest.sequence + 10
     operation = transfer(alice, bob.public_key, UNIT)
@@ -214,7 +214,7 @@ def test_another_account_authorises_by_its_signature_once_and_until_a_ledger(cha
     assert "used before" in told
 
 
-def test_a_signature_of_another_key_or_of_the_past_authorises_nothing(chain, server, alice):
+def test_other_or_expired_signature_authorises_no_call(chain, server, alice):
     bob = chain.open("bob", usdc=0)
     operation = transfer(alice, bob.public_key, UNIT)
     found = server.simulate_transaction(unsigned(server, bob, operation), use_upgraded_auth=False)
@@ -228,7 +228,7 @@ def test_a_signature_of_another_key_or_of_the_past_authorises_nothing(chain, ser
         assert told in server.simulate_transaction(unsigned(server, bob, operation)).error
 
 
-def test_what_is_not_in_the_footprint_cannot_be_touched(chain, server, alice):
+def test_access_outside_the_footprint_fails(chain, server, alice):
     for part in ("read_only", "read_write"):
         operation = transfer(alice, address("relayer"), UNIT, Asset.native())
         prepared = server.prepare_transaction(unsigned(server, alice, operation))
@@ -239,7 +239,7 @@ def test_what_is_not_in_the_footprint_cannot_be_touched(chain, server, alice):
         assert "outside of the footprint" in why(row)
 
 
-def test_fewer_resources_than_are_used_do_not_do(chain, server, alice):
+def test_too_few_declared_resources_fail(chain, server, alice):
     operation = transfer(alice, address("relayer"), UNIT, Asset.native())
     prepared = server.prepare_transaction(unsigned(server, alice, operation))
     prepared.transaction.soroban_data.resources.write_bytes = xdr.Uint32(10)
@@ -247,7 +247,7 @@ def test_fewer_resources_than_are_used_do_not_do(chain, server, alice):
     assert codes(row) == ("txFAILED", "INVOKE_HOST_FUNCTION_RESOURCE_LIMIT_EXCEEDED")
 
 
-def test_a_resource_fee_below_the_declared_resources_is_refused(chain, server, alice):
+def test_resource_fee_below_declared_resources_is_refused(chain, server, alice):
     operation = transfer(alice, address("relayer"), UNIT, Asset.native())
     prepared = server.prepare_transaction(unsigned(server, alice, operation))
     prepared.transaction.soroban_data.resource_fee = xdr.Int64(1_000)
@@ -256,7 +256,7 @@ def test_a_resource_fee_below_the_declared_resources_is_refused(chain, server, a
     assert refusal(submission) == ("txSOROBAN_INVALID",)
 
 
-def test_nothing_left_for_events_and_rent_fails_the_call(chain, server, alice):
+def test_too_small_refundable_fee_fails_the_call(chain, server, alice):
     spender = scval.to_address(address("relayer"))
     me, amount, until = scval.to_address(alice.public_key), scval.to_int128(5), scval.to_uint32(90)
     operation = building.call(AT.usdc_sac, "approve", me, spender, amount, until)
@@ -266,7 +266,7 @@ def test_nothing_left_for_events_and_rent_fails_the_call(chain, server, alice):
     assert codes(row) == ("txFAILED", "INVOKE_HOST_FUNCTION_INSUFFICIENT_REFUNDABLE_FEE")
 
 
-def test_more_instructions_can_be_asked_for_and_are_paid_for(server, alice):
+def test_extra_instructions_are_granted_and_charged(server, alice):
     envelope = unsigned(server, alice, transfer(alice, address("relayer"), UNIT, Asset.native()))
     plain = server.simulate_transaction(envelope)
     roomy = server.simulate_transaction(envelope, ResourceLeeway(1_000_000))

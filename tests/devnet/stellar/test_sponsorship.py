@@ -1,4 +1,4 @@
-"""Sponsored reserves (CAP-33): who pays for an account and its entries, and when it is undone."""
+"""Sponsored reserves (CAP-33): accounts, entries, signatures and removal."""
 
 import pytest
 from stellar_sdk import SignerKey, xdr
@@ -54,7 +54,7 @@ def sponsor_of(chain, key):
     return chain.view().sponsor(key) if entry.ext.v else None
 
 
-def test_an_account_with_a_trustline_comes_into_being_for_nothing_of_its_own(chain, sponsor):
+def test_sponsored_account_and_trustline_need_no_balance(chain, sponsor):
     before = chain.account(sponsor.public_key)
     row = chain.run(sponsor, *onboarding(), signers=[NEW])
     assert codes(row) == (
@@ -72,7 +72,7 @@ def test_an_account_with_a_trustline_comes_into_being_for_nothing_of_its_own(cha
         assert sponsor_of(chain, key) == sponsor.public_key
 
 
-def test_a_sponsor_remains_when_the_entry_changes(chain, sponsor):
+def test_sponsor_remains_when_the_entry_changes(chain, sponsor):
     chain.run(sponsor, *onboarding(), signers=[NEW])
     chain.pay(keypair(USDC_ISSUER), NEW.public_key, 5 * UNIT)
     chain.pay(sponsor, NEW.public_key, UNIT, XLM)
@@ -83,7 +83,7 @@ def test_a_sponsor_remains_when_the_entry_changes(chain, sponsor):
     assert chain.account(NEW.public_key).spendable == UNIT
 
 
-def test_what_goes_gives_the_reserve_back(chain, sponsor):
+def test_removed_entry_releases_the_sponsors_reserve(chain, sponsor):
     chain.run(sponsor, *onboarding(), signers=[NEW])
     chain.pay(sponsor, NEW.public_key, UNIT, XLM)
     chain.run(NEW, ChangeTrust(USDC, "0"))
@@ -113,7 +113,7 @@ def test_data_and_signers_are_sponsored_like_trustlines(chain, sponsor):
     assert chain.account(sponsor.public_key).sponsoring == 0
 
 
-def test_a_sponsorship_that_is_not_ended_undoes_everything(chain, sponsor):
+def test_unended_sponsorship_fails_the_transaction(chain, sponsor):
     left_open = onboarding()[:-1]
     row = chain.run(sponsor, *left_open, signers=[NEW])
     assert codes(row) == ("txBAD_SPONSORSHIP",)
@@ -121,7 +121,7 @@ def test_a_sponsorship_that_is_not_ended_undoes_everything(chain, sponsor):
     assert chain.account(sponsor.public_key).sponsoring == 0
 
 
-def test_the_sponsored_account_must_have_signed(chain, sponsor):
+def test_sponsored_account_must_sign(chain, sponsor):
     begun, created, trusted, ended = onboarding()
     submission = chain.submit(sponsor, [begun, created, trusted, ended])
     assert refusal(submission) == (
@@ -133,7 +133,7 @@ def test_the_sponsored_account_must_have_signed(chain, sponsor):
     )
 
 
-def test_a_sponsor_that_cannot_afford_it_is_refused(chain, sponsor):
+def test_sponsor_without_balance_is_refused(chain, sponsor):
     rest = chain.account(sponsor.public_key).spendable - 2 * BASE_RESERVE - 1_000
     chain.pay(sponsor, address("admin"), rest, XLM)
     row = chain.run(sponsor, *onboarding(), signers=[NEW])
@@ -153,7 +153,7 @@ def test_a_sponsor_that_cannot_afford_it_is_refused(chain, sponsor):
         ("unbegun", "END_SPONSORING_FUTURE_RESERVES_NOT_SPONSORED"),
     ],
 )
-def test_sponsorships_do_not_nest(chain, sponsor, case, expected):
+def test_nested_sponsorship_is_refused(chain, sponsor, case, expected):
     alice, bob = chain.open("alice"), chain.open("bob")
     begin = BeginSponsoringFutureReserves
     if case == "itself":
@@ -174,13 +174,13 @@ def test_sponsorships_do_not_nest(chain, sponsor, case, expected):
     assert codes(row)[-1] == expected
 
 
-def test_a_sponsor_cannot_be_merged_away(chain, sponsor):
+def test_sponsor_cannot_be_merged(chain, sponsor):
     chain.run(sponsor, *onboarding(), signers=[NEW])
     row = chain.run(sponsor, AccountMerge(address("admin")))
     assert codes(row) == ("txFAILED", "ACCOUNT_MERGE_IS_SPONSOR")
 
 
-def test_without_a_sponsor_an_account_needs_its_reserve(chain, sponsor):
+def test_account_without_sponsor_needs_its_reserve(chain, sponsor):
     row = chain.run(sponsor, CreateAccount(NEW.public_key, "0"))
     assert codes(row) == ("txFAILED", "CREATE_ACCOUNT_LOW_RESERVE")
     spent = chain.run(sponsor, *around(CreateAccount(NEW.public_key, "1")), signers=[NEW])

@@ -1,4 +1,4 @@
-"""Which transactions a ledger takes, and with which codes they fail."""
+"""Transactions that a ledger accepts, and the codes of those that fail."""
 
 import pytest
 from stellar_sdk import Asset, Keypair, MuxedAccount, SignerKey, scval
@@ -45,7 +45,7 @@ def pay_one(destination=None):
     return Payment(destination or address("admin"), Asset.native(), "1")
 
 
-def test_a_payment_moves_the_asset_and_tells_it_as_a_transfer(chain):
+def test_payment_moves_the_asset_and_emits_a_transfer(chain):
     alice, bob = chain.open("alice", usdc=5 * UNIT), chain.open("bob", usdc=0)
     row = chain.pay(alice, bob.public_key, 2 * UNIT)
     assert codes(row) == ("txSUCCESS", "PAYMENT_SUCCESS")
@@ -54,7 +54,7 @@ def test_a_payment_moves_the_asset_and_tells_it_as_a_transfer(chain):
     assert events(row) == [(token_contract(USDC), topics, 2 * UNIT)]
 
 
-def test_the_issuer_mints_by_paying_and_burns_by_being_paid(chain):
+def test_payment_from_issuer_mints_and_to_issuer_burns(chain):
     alice = chain.open("alice", usdc=0)
     minted = chain.pay(keypair(USDC_ISSUER), alice.public_key, UNIT)
     burned = chain.pay(alice, address(USDC_ISSUER), UNIT)
@@ -71,13 +71,13 @@ def test_the_issuer_mints_by_paying_and_burns_by_being_paid(chain):
         (HashMemo(b"\7" * 32), b"\7" * 32),
     ],
 )
-def test_the_memo_names_the_receiving_customer(chain, memo, told):
+def test_memo_names_the_receiving_customer(chain, memo, told):
     alice = chain.open("alice")
     row = chain.run(alice, pay_one(), memo=memo)
     assert events(row)[0][2] == {"amount": UNIT, "to_muxed_id": told}
 
 
-def test_a_muxed_destination_wins_over_the_memo(chain):
+def test_muxed_destination_overrides_the_memo(chain):
     alice = chain.open("alice")
     muxed = MuxedAccount(address("admin"), 42)
     row = chain.run(alice, pay_one(muxed), memo=IdMemo(7))
@@ -85,7 +85,7 @@ def test_a_muxed_destination_wins_over_the_memo(chain):
     assert events(row)[0][2] == {"amount": UNIT, "to_muxed_id": 42}
 
 
-def test_create_account_is_a_transfer_and_starts_the_sequence_at_its_ledger(chain):
+def test_create_account_is_transfer_and_sets_sequence(chain):
     alice, bob = chain.open("alice"), keypair("bob")
     row = chain.run(alice, CreateAccount(bob.public_key, "5"))
     assert events(row)[0][1][:3] == ["transfer", alice.public_key, bob.public_key]
@@ -104,7 +104,7 @@ def test_create_account_is_a_transfer_and_starts_the_sequence_at_its_ledger(chai
         ("reserve", "PAYMENT_UNDERFUNDED"),
     ],
 )
-def test_a_payment_fails_with_its_own_code(chain, case, expected):
+def test_invalid_payment_fails_with_its_code(chain, case, expected):
     alice, bob = chain.open("alice", usdc=5 * UNIT), chain.open("bob", usdc=0)
     carol = chain.open("carol")
     issuer = keypair(USDC_ISSUER)
@@ -130,7 +130,7 @@ def test_a_payment_fails_with_its_own_code(chain, case, expected):
     assert events(row) == []
 
 
-def test_a_failed_transaction_costs_its_fee_and_sequence_and_nothing_else(chain):
+def test_failed_transaction_costs_only_fee_and_sequence(chain):
     alice, bob = chain.open("alice"), chain.open("bob")
     before, other = chain.account(alice.public_key), chain.account(bob.public_key)
     row = chain.run(alice, pay_one(bob.public_key), Payment(bob.public_key, USDC, "1"))
@@ -140,7 +140,7 @@ def test_a_failed_transaction_costs_its_fee_and_sequence_and_nothing_else(chain)
     assert chain.account(bob.public_key) == other
 
 
-def test_a_used_or_skipped_sequence_number_is_refused(chain):
+def test_used_or_skipped_sequence_number_is_refused(chain):
     alice = chain.open("alice")
     next_one = chain.account(alice.public_key).sequence + 1
     for sequence in (next_one - 1, next_one + 1):
@@ -152,14 +152,14 @@ def test_a_used_or_skipped_sequence_number_is_refused(chain):
     ("offset", "expected"),
     [((100, 0), "txTOO_EARLY"), ((-200, -100), "txTOO_LATE")],
 )
-def test_time_bounds_are_judged_by_close_time(chain, offset, expected):
+def test_time_bounds_use_the_close_time(chain, offset, expected):
     alice = chain.open("alice")
     bounds = tuple(chain.now + seconds if seconds else 0 for seconds in offset)
     submission = chain.submit(alice, [pay_one()], time_bounds=bounds)
     assert refusal(submission) == (expected,)
 
 
-def test_a_transaction_that_ran_out_of_time_in_the_queue_is_dropped(chain):
+def test_transaction_that_expires_in_the_queue_is_dropped(chain):
     alice = chain.open("alice")
     queued = chain.submit(alice, [pay_one()], time_bounds=(0, chain.now + 10))
     assert queued.status == "PENDING"
@@ -168,7 +168,7 @@ def test_a_transaction_that_ran_out_of_time_in_the_queue_is_dropped(chain):
     assert chain.run(alice, pay_one()).succeeded
 
 
-def test_a_signature_of_somebody_else_is_not_enough(chain):
+def test_signature_of_another_account_is_refused(chain):
     alice, bob = chain.open("alice"), chain.open("bob")
     envelope = chain.envelope(alice, [pay_one()])
     envelope.signatures.clear()
@@ -176,7 +176,7 @@ def test_a_signature_of_somebody_else_is_not_enough(chain):
     assert refusal(chain.node.submit(envelope.to_xdr_object())) == ("txBAD_AUTH",)
 
 
-def test_an_operation_of_another_account_needs_its_signature(chain):
+def test_operation_of_another_account_needs_its_signature(chain):
     alice, bob = chain.open("alice"), chain.open("bob")
     operation = Payment(alice.public_key, Asset.native(), "1", source=bob.public_key)
     unsigned = chain.submit(alice, [operation])
@@ -184,7 +184,7 @@ def test_an_operation_of_another_account_needs_its_signature(chain):
     assert chain.run(alice, operation, signers=[bob]).succeeded
 
 
-def test_a_signature_that_nobody_needs_is_refused(chain):
+def test_unneeded_signature_is_refused(chain):
     alice, bob = chain.open("alice"), chain.open("bob")
     assert refusal(chain.submit(alice, [pay_one()], signers=[bob])) == ("txBAD_AUTH_EXTRA",)
     twice = chain.envelope(alice, [pay_one()])
@@ -192,7 +192,7 @@ def test_a_signature_that_nobody_needs_is_refused(chain):
     assert refusal(chain.node.submit(twice.to_xdr_object())) == ("txBAD_AUTH_EXTRA",)
 
 
-def test_weights_of_several_signers_add_up_to_the_threshold(chain):
+def test_signer_weights_add_up_to_the_threshold(chain):
     alice, bob = chain.open("alice"), keypair("bob")
     signer = Signer(SignerKey.ed25519_public_key(bob.public_key), 2)
     chain.run(alice, SetOptions(signer=signer, low_threshold=1, med_threshold=3, high_threshold=3))
@@ -205,17 +205,17 @@ def test_weights_of_several_signers_add_up_to_the_threshold(chain):
     assert chain.run(alice, bump).succeeded
 
 
-def test_a_locked_issuer_cannot_sign_any_more(chain):
+def test_locked_issuer_cannot_sign(chain):
     alice = chain.open("alice")
     chain.run(alice, SetOptions(master_weight=0))
     assert refusal(chain.submit(alice, [pay_one()])) == ("txBAD_AUTH",)
 
 
-def test_an_account_that_does_not_exist_cannot_be_the_source(chain):
+def test_missing_account_cannot_be_the_source(chain):
     assert refusal(chain.submit(keypair("nobody"), [pay_one()], sequence=1)) == ("txNO_ACCOUNT",)
 
 
-def test_a_fee_below_the_base_fee_is_refused(chain):
+def test_fee_below_base_fee_is_refused(chain):
     alice = chain.open("alice")
     envelope = chain.envelope(alice, [pay_one(), pay_one()])
     envelope.transaction.fee = 199
@@ -224,7 +224,7 @@ def test_a_fee_below_the_base_fee_is_refused(chain):
     assert refusal(chain.node.submit(envelope.to_xdr_object())) == ("txINSUFFICIENT_FEE",)
 
 
-def test_the_reserve_does_not_pay_fees(chain):
+def test_reserve_cannot_pay_fees(chain):
     alice = chain.open("alice")
     left = chain.account(alice.public_key)
     chain.pay(alice, address("admin"), left.spendable - 100, Asset.native())
@@ -232,12 +232,12 @@ def test_the_reserve_does_not_pay_fees(chain):
     assert refusal(chain.submit(alice, [pay_one()])) == ("txINSUFFICIENT_BALANCE",)
 
 
-def test_an_operation_that_the_devnet_does_not_know_never_succeeds(chain):
+def test_unsupported_operation_never_succeeds(chain):
     submission = chain.submit(chain.open("alice"), [Inflation()])
     assert refusal(submission) == ("txFAILED", "opNOT_SUPPORTED")
 
 
-def test_one_transaction_of_a_source_fits_a_ledger(chain):
+def test_ledger_takes_one_transaction_per_source(chain):
     alice = chain.open("alice")
     first = chain.envelope(alice, [pay_one()])
     assert chain.node.submit(first.to_xdr_object()).status == "PENDING"
@@ -249,7 +249,7 @@ def test_one_transaction_of_a_source_fits_a_ledger(chain):
     assert refusal(chain.node.submit(first.to_xdr_object())) == ("txBAD_SEQ",)
 
 
-def test_a_malformed_operation_is_refused_before_it_costs_anything(chain):
+def test_malformed_operation_is_refused_without_fee(chain):
     alice = chain.open("alice")
     itself = CreateAccount(alice.public_key, "5")
     assert refusal(chain.submit(alice, [itself])) == ("txFAILED", "CREATE_ACCOUNT_MALFORMED")
@@ -270,12 +270,12 @@ def test_a_malformed_operation_is_refused_before_it_costs_anything(chain):
         ([AccountMerge(keypair("nobody").public_key)], "ACCOUNT_MERGE_NO_ACCOUNT"),
     ],
 )
-def test_operations_fail_with_their_own_codes(chain, operations, expected):
+def test_invalid_operations_fail_with_their_codes(chain, operations, expected):
     alice = chain.open("alice")
     assert codes(chain.run(alice, *operations)) == ("txFAILED", expected)
 
 
-def test_a_trustline_counts_as_a_subentry_and_goes_only_when_empty(chain):
+def test_trustline_is_a_subentry_and_removable_when_empty(chain):
     alice = chain.open("alice", usdc=UNIT)
     assert chain.account(alice.public_key).subentries == 1
     kept = chain.run(alice, ChangeTrust(USDC, "0"))
@@ -287,7 +287,7 @@ def test_a_trustline_counts_as_a_subentry_and_goes_only_when_empty(chain):
     assert chain.account(alice.public_key).subentries == 0
 
 
-def test_an_asset_that_requires_it_needs_the_issuers_authorisation(chain):
+def test_asset_with_auth_required_needs_the_issuer(chain):
     issuer, alice = chain.open("issuer"), chain.open("alice")
     asset = Asset("GATED", issuer.public_key)
     chain.run(issuer, SetOptions(set_flags=AuthorizationFlag.AUTHORIZATION_REQUIRED))
@@ -300,7 +300,7 @@ def test_an_asset_that_requires_it_needs_the_issuers_authorisation(chain):
     assert chain.pay(issuer, alice.public_key, UNIT, asset).succeeded
 
 
-def test_merging_pays_out_the_whole_balance_and_removes_the_account(chain):
+def test_merge_pays_whole_balance_and_removes_account(chain):
     alice, bob = chain.open("alice"), chain.open("bob")
     before = chain.account(bob.public_key).balance
     rest = chain.account(alice.public_key).balance - 100
@@ -311,7 +311,7 @@ def test_merging_pays_out_the_whole_balance_and_removes_the_account(chain):
     assert merged.source_account_balance.int64 == rest
 
 
-def test_data_entries_are_kept_and_removed(chain):
+def test_data_entries_are_set_and_removed(chain):
     alice = chain.open("alice")
     chain.run(alice, ManageData("greeting", "hello"))
     assert chain.account(alice.public_key).subentries == 1
@@ -319,7 +319,7 @@ def test_data_entries_are_kept_and_removed(chain):
     assert chain.account(alice.public_key).subentries == 0
 
 
-def test_sequence_age_and_gap_are_kept(chain):
+def test_min_sequence_age_and_gap_are_enforced(chain):
     alice = chain.open("alice")
     chain.run(alice, pay_one())
     young = chain.envelope(alice, [pay_one()])
@@ -332,7 +332,7 @@ def test_sequence_age_and_gap_are_kept(chain):
     assert chain.node.submit(young.to_xdr_object()).status == "PENDING"
 
 
-def test_a_contract_call_takes_no_memo_and_no_second_operation(chain):
+def test_contract_call_with_memo_or_second_operation_fails(chain):
     alice = chain.open("alice")
     call = building.call(XLM_CONTRACT, "balance", scval.to_address(alice.public_key))
     assert refusal(chain.submit(alice, [call], memo=IdMemo(1))) == ("txSOROBAN_INVALID",)
@@ -344,7 +344,7 @@ def test_a_contract_call_takes_no_memo_and_no_second_operation(chain):
     assert refusal(chain.node.submit(two.to_xdr_object())) == ("txMALFORMED",)
 
 
-def test_an_unused_resource_fee_comes_back_after_all_transactions(chain):
+def test_unused_resource_fee_is_refunded_after_the_set(chain):
     alice = chain.open("alice")
     before = chain.account(alice.public_key).balance
     row = chain.call(alice, XLM_CONTRACT, "balance", scval.to_address(alice.public_key))
@@ -353,6 +353,6 @@ def test_an_unused_resource_fee_comes_back_after_all_transactions(chain):
     assert chain.account(alice.public_key).balance == before - paid
 
 
-def test_keys_are_those_of_the_public_phrase():
+def test_keys_follow_from_the_public_phrase():
     seed = keypair("taker one").raw_secret_key()
     assert Keypair.from_raw_ed25519_seed(seed).public_key == address("taker one")

@@ -1,4 +1,4 @@
-"""A node of another chain, or of the other kind of chain, is named with its variable."""
+"""Nodes of a wrong chain are named with their variable."""
 
 from collections.abc import Iterator
 from contextlib import closing

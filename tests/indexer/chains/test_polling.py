@@ -1,4 +1,4 @@
-"""Looking for blocks that come on a beat: fewer looks, and sooner after a block than without it."""
+"""Polling for blocks that follow a regular interval."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

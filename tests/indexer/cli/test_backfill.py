@@ -1,4 +1,4 @@
-"""`isthmus backfill` as an operator runs it: what it says, and of what it complains."""
+"""`isthmus backfill`: output, progress and errors."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ def range_of(first: object, last: object, chain: str = ETHEREUM) -> list[str]:
     return ["--chain", chain, "--from", str(first), "--to", str(last)]
 
 
-def test_a_range_is_read_and_how_far_it_is_said_in_lines(run: Run, indexer_engine: Engine):
+def test_backfill_prints_progress_lines(run: Run, indexer_engine: Engine):
     code, out, err = run(*range_of(5, 30))
     assert (code, err) == (0, "")
     *said, last = out.splitlines()
@@ -94,16 +94,14 @@ def test_a_range_is_read_and_how_far_it_is_said_in_lines(run: Run, indexer_engin
         (range_of(1, 2)[:4], "Missing option '--to'"),
     ],
 )
-def test_what_is_wrong_is_said_of_its_argument(run: Run, arguments: list[str], complaint: str):
+def test_invalid_argument_error_names_the_argument(run: Run, arguments: list[str], complaint: str):
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert complaint in err
     assert "Traceback" not in err
 
 
-def test_a_range_that_is_still_followed_is_refused_by_its_end(
-    run: Run, indexer_engine: Engine, chain: FakeChain
-):
+def test_followed_range_is_refused_by_its_end(run: Run, indexer_engine: Engine, chain: FakeChain):
     ethereum = replace(chain.network.evm[0], confirmations=3)
     ingest_once(indexer_engine, chain, replace(chain.network, evm=(ethereum,)))
     code, _, err = run(*range_of(1, 99))
@@ -111,13 +109,13 @@ def test_a_range_that_is_still_followed_is_refused_by_its_end(
     assert "value for --to: eip155:1: the follower is at 100" in err
 
 
-def test_a_chain_without_a_node_names_the_setting(run: Run):
+def test_chain_without_node_names_the_setting(run: Run):
     code, _, err = run(*range_of(1, 2, "eip155:8453"))
     assert code == 1
     assert "set ISTHMUS_RPC_EIP155_8453" in err
 
 
-def test_ctrl_c_says_that_it_can_go_on(run: Run, monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_prints_that_it_can_resume(run: Run, monkeypatch: pytest.MonkeyPatch):
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -145,7 +143,7 @@ def progress(done: int) -> BackfillProgress:
 
 
 @pytest.mark.parametrize(("every", "out"), [(0.2, Terminal()), (10.0, io.StringIO())])
-def test_it_is_said_when_it_is_time_and_at_the_end(every: float, out: io.StringIO):
+def test_progress_is_printed_at_intervals_and_at_the_end(every: float, out: io.StringIO):
     now = [0.0]
     with Bar(out, lambda: now[0]) as bar:
         for now[0], done in ((0.0, 1), (0.9 * every, 2), (1.1 * every, 3), (1.2 * every, 100)):
@@ -155,7 +153,7 @@ def test_it_is_said_when_it_is_time_and_at_the_end(every: float, out: io.StringI
     assert shares == ["1.0", "3.0", "100.0"]
 
 
-def test_a_line_is_drawn_over_the_one_before(monkeypatch: pytest.MonkeyPatch):
+def test_terminal_line_overwrites_the_previous_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "60")
     out, now = Terminal(), [0.0]
     with Bar(out, lambda: now[0]) as bar:
@@ -167,7 +165,7 @@ def test_a_line_is_drawn_over_the_one_before(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("width", [5, 30, 60, 80, 200])
-def test_a_line_fits_where_it_is_drawn(width: int):
+def test_progress_line_fits_the_width(width: int):
     line = progress(50).line(width)
     assert len(line) <= width
     if width >= 80:

@@ -1,4 +1,4 @@
-"""The command line, as an operator uses it."""
+"""Commands of `isthmus`: quarantine, reconcile and help."""
 
 import subprocess
 import sys
@@ -57,7 +57,7 @@ def _put(engine: Engine, height: int, raw: bytes) -> None:
         quarantine.add_ledgers(conn, [UnreadLedger(block, "99 at 4", raw, "a lake")], "older")
 
 
-def test_quarantine_is_listed_and_tried_again(command: Command, indexer_engine: Engine) -> None:
+def test_quarantine_is_listed_and_retried(command: Command, indexer_engine: Engine) -> None:
     assert command("quarantine") == (0, f"0 in quarantine; this build is {decoder_build()}\n")
     sound = history_metas()[30]
     _put(indexer_engine, FIRST + 30, sound)
@@ -81,7 +81,7 @@ def test_quarantine_is_listed_and_tried_again(command: Command, indexer_engine: 
     assert count == f"1 in quarantine; this build is {decoder_build()}"
 
 
-def test_a_ledger_that_is_out_is_no_alarm(command: Command, indexer_engine: Engine) -> None:
+def test_released_ledger_raises_no_alarm(command: Command, indexer_engine: Engine) -> None:
     _put(indexer_engine, FIRST + 30, history_metas()[30])
     code, printed = command("quarantine", "--retry")
     assert (code, printed.splitlines()[-1][:15]) == (0, "0 in quarantine")
@@ -90,7 +90,7 @@ def test_a_ledger_that_is_out_is_no_alarm(command: Command, indexer_engine: Engi
         assert quarantine.read_bytes(conn, DEVNET.id, Height(FIRST + 30)) is None
 
 
-def test_the_builds_name_follows_the_decoders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoder_build_changes_with_the_decoders(monkeypatch: pytest.MonkeyPatch) -> None:
     genuine = decoder_build()
     assert genuine == decoder_build.__wrapped__()
     assert len(genuine) == 12
@@ -108,7 +108,7 @@ def test_the_builds_name_follows_the_decoders(monkeypatch: pytest.MonkeyPatch) -
     "arguments",
     [("follow", "stellar"), ("clear", "stellar", "7"), ("redecode", "start", "stellar")],
 )
-def test_unknown_chain_names_the_chains_there_are(
+def test_unknown_chain_error_lists_known_chains(
     command: Command, arguments: tuple[str, ...]
 ) -> None:
     assert command(*arguments) == (

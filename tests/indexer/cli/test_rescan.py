@@ -1,4 +1,4 @@
-"""`isthmus rescan` as an operator runs it: what it compares and what it says."""
+"""`isthmus rescan`: output and alarms."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -59,7 +59,7 @@ def ingest(engine: Engine, chain: FakeChain) -> None:
         pass
 
 
-def test_range_that_agrees_is_said_in_steps(
+def test_equal_range_is_printed_in_steps(
     run: Run, indexer_engine: Engine, chain: FakeChain
 ) -> None:
     ingest(indexer_engine, chain)
@@ -71,7 +71,7 @@ def test_range_that_agrees_is_said_in_steps(
     ]
 
 
-def test_log_that_a_node_left_out_is_found_and_alarmed(
+def test_log_omitted_by_a_node_is_found_and_alarmed(
     run: Run, indexer_engine: Engine, chain: FakeChain
 ) -> None:
     logs = chain.logs[chain.blocks[250].hash]
@@ -88,7 +88,7 @@ def test_log_that_a_node_left_out_is_found_and_alarmed(
     assert (alarm.kind, alarm.subject) == ("rescan", "201-400")
 
 
-def test_range_that_is_not_final_is_refused(
+def test_range_before_finality_is_refused(
     run: Run, indexer_engine: Engine, chain: FakeChain
 ) -> None:
     assert "is stored and final up to 0, not to 400" in run(1, 400)[2]

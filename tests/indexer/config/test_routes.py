@@ -1,4 +1,4 @@
-"""Routes follow from the network file alone."""
+"""Routes, derived from the network file."""
 
 import re
 from dataclasses import FrozenInstanceError, replace
@@ -52,7 +52,7 @@ def test_unknown_route_is_none(mainnet):
     assert find_route(mainnet, "usdc") is None
 
 
-def test_a_mainnet_enables_every_route(mainnet):
+def test_mainnet_enables_every_route(mainnet):
     assert [r.id for r in routes(mainnet) if r.enabled] == IDS
 
 
@@ -106,7 +106,7 @@ def test_bridge_without_evm_side_is_disabled(mainnet):
     assert route(alone, "usdc-withdraw").source_chains == ()
 
 
-def test_a_send_stays_on_stellar(mainnet):
+def test_send_route_stays_on_stellar(mainnet):
     r = route(mainnet, "usdt0-send")
     assert r.mechanism == "payment"
     assert chains(r.source_chains) == chains(r.dest_chains) == ["stellar:pubnet"]
@@ -150,7 +150,7 @@ def test_stellar_amounts_cross_in_steps_of_10(mainnet):
     }
 
 
-def test_a_send_may_be_of_one_base_unit(mainnet):
+def test_send_may_be_of_one_base_unit(mainnet):
     assert route(mainnet, "usdc-send").source_chains[0].min_amount == 1
 
 
@@ -211,6 +211,6 @@ def test_route_lacks_chains_of_other_side(mainnet):
     assert deposit.dest("eip155:1") is None
 
 
-def test_a_route_cannot_be_changed(mainnet):
+def test_route_is_frozen(mainnet):
     with pytest.raises(FrozenInstanceError):
         route(mainnet, "usdc-send").direction = "deposit"

@@ -1,4 +1,4 @@
-"""Settings: one reading of the environment, refused with the variable's name."""
+"""Settings of the indexer: values from the environment, errors with the variable's name."""
 
 import pytest
 
@@ -25,16 +25,16 @@ def test_chain_without_node_is_not_followed() -> None:
     assert settings.nodes[ChainId("eip155:1")] == ("https://a.example", "wss://a.example")
 
 
-def test_no_production_network_names_a_node_of_its_own() -> None:
+def test_production_networks_name_no_node() -> None:
     for network in ("mainnet", "testnet"):
         assert load_settings({**MAINNET, "ISTHMUS_NETWORK": network}).followed == ()
 
 
-def test_the_variable_of_a_chain_is_its_id_in_capitals() -> None:
+def test_variable_of_a_chain_is_its_id_in_capitals() -> None:
     assert rpc_variable(ChainId("stellar:pubnet")) == "ISTHMUS_RPC_STELLAR_PUBNET"
 
 
-def test_a_refused_url_is_not_repeated() -> None:
+def test_refused_url_is_not_repeated() -> None:
     with pytest.raises(ConfigurationError) as refused:
         load_settings({"ISTHMUS_RPC_EIP155_31337": "htps://node.example/v2/SECRETKEY"})
     assert "SECRETKEY" not in str(refused.value)
@@ -52,7 +52,7 @@ def test_start_height_comes_from_environment() -> None:
     assert settings.network.stellar.first_height == 1_234_567
 
 
-def test_a_lake_is_the_stellar_chains() -> None:
+def test_only_stellar_has_a_lake() -> None:
     environment = {**MAINNET, "ISTHMUS_LAKE_STELLAR_PUBNET": "s3://lake/ledgers"}
     assert load_settings(environment).lakes == {"stellar:pubnet": "s3://lake/ledgers"}
     assert load_settings(MAINNET).lakes == {}
@@ -107,7 +107,7 @@ def test_deposit_operator_enables_deposit_addresses() -> None:
         ),
     ],
 )
-def test_a_bad_setting_is_refused_by_name(environment: dict[str, str], message: str) -> None:
+def test_invalid_setting_is_refused_by_name(environment: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_settings(environment)
 
@@ -178,7 +178,7 @@ def test_settings_errors_are_reported_together() -> None:
     assert "ISTHMUS_EXPORT" in str(refused.value)
 
 
-def test_devnet_signs_for_the_test_network_where_chosen() -> None:
+def test_devnet_signs_for_the_test_network_if_configured() -> None:
     own = load_settings({}).network.stellar
     chosen = load_settings({"ISTHMUS_DEVNET_PASSPHRASE": "testnet"}).network.stellar
     assert chosen.passphrase == "Test SDF Network ; September 2015"

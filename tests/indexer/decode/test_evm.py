@@ -229,7 +229,7 @@ def changed(log: EvmLog, **fields: Any) -> EvmLog:
 # Genuine logs
 
 
-def test_a_burn_on_sepolia_decodes_to_its_row(golden: Callable[[str, Any], None]):
+def test_sepolia_burn_decodes_to_its_row(golden: Callable[[str, Any], None]):
     entry = recorded("evm", "sepolia-deposit-for-burn.json")["log"]
     log = recorded_log(entry, sepolia(), sepolia().cctp_token_messenger)
     row = decode(log, sepolia())
@@ -344,7 +344,7 @@ def test_events_of_one_message_share_its_guid():
 # Made logs
 
 
-def test_a_burn_keeps_gross_amount_and_hook_bytes():
+def test_burn_keeps_gross_amount_and_hook_bytes():
     row = decode(make_burn(ethereum(), hook=b"x" * 33), ethereum())
     assert isinstance(row, DepositForBurn)
     assert (row.amount, row.max_fee, row.hook_data) == (5_000_000, 500, b"x" * 33)
@@ -385,7 +385,7 @@ def test_malformed_foreign_packet_is_ignored(size):
     assert decode(make_packet_sent(ethereum(), b"\x07" * size), ethereum()) is None
 
 
-def test_verified_and_delivered_have_the_packets_guid():
+def test_verified_and_delivered_have_the_packet_guid():
     chain = ethereum()
     origin = word(30600) + word(STELLAR_OFT) + word(12)
     verified = make_log(
@@ -417,7 +417,7 @@ def test_alert_about_other_oapp_is_ignored():
     assert decode(make_alert(ethereum(), ROUTER), ethereum()) is None
 
 
-def test_the_largest_amount_stays_whole():
+def test_largest_amount_is_exact():
     chain = ethereum()
     log = make_log(chain.usdt0, TRANSFER, topic(USER), topic(ROUTER), data=word(2**256 - 1))
     assert decode(log, chain) == Erc20Transfer(
@@ -446,7 +446,7 @@ def test_refund_of_known_token_is_decoded():
         assert decode(changed(REFUND, topics=topics), chain) is None
 
 
-def test_what_nobody_here_needs_is_not_ours():
+def test_unneeded_events_are_ignored():
     chain = ethereum()
     approval = "Approval(address,address,uint256)"
     assert decode(make_log(ROUTER, TRANSFER, topic(USER), topic(USER)), chain) is None
@@ -504,7 +504,7 @@ REFUND = make_log(
 @pytest.mark.parametrize(
     "log", [BURN, MINT, RECEIVED, SENT, CREDITED, VERIFIED, MOVED, PACKET, REFUND]
 )
-def test_unspoiled_logs_decode(log):
+def test_well_formed_logs_decode(log):
     assert decode(log, ETHEREUM) is not None
 
 

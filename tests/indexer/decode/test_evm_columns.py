@@ -1,4 +1,4 @@
-"""The columns are held to `decode`: the same events of the same logs, or the log is left to it."""
+"""Columnar decoding against `decode`: equal events, or the log is left to `decode`."""
 
 import json
 import random
@@ -136,7 +136,7 @@ def test_recorded_logs_decode_as_one_by_one():
         assert_the_same([log], chain)
 
 
-def test_no_recorded_event_of_ours_is_undecided():
+def test_every_own_recorded_event_is_decided():
     for log, chain in genuine():
         if decode(log, chain) is not None:
             assert left_of([log], chain) == []
@@ -249,7 +249,7 @@ def test_all_message_kinds_decode_to_equal_rows(message: bytes):
 
 
 @pytest.mark.parametrize("size", [0, 12, 44, 45, 112, 300])
-def test_packets_of_others_are_nobodys(size: int):
+def test_foreign_packets_are_ignored(size: int):
     log = make_packet_sent(ethereum(), b"\x07" * size)
     assert_the_same([log], ethereum())
     assert columnar_rows([log], ethereum()) == []
@@ -267,7 +267,7 @@ def test_refund_of_unknown_token_is_ignored():
     assert columnar_rows(logs, chain) == left_of(logs, chain) == []
 
 
-def test_what_is_wrong_is_undecided():
+def test_malformed_logs_are_undecided():
     chain = ethereum()
     wrong = [
         make_burn(chain, offset=0xE1),

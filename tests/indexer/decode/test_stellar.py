@@ -113,7 +113,7 @@ def test_message_of_other_protocol_has_no_burn_key() -> None:
     assert (decoded.source_domain, decoded.destination_domain) == (27, 6)
 
 
-def test_a_muxed_recipient_of_the_forwarder_is_read() -> None:
+def test_muxed_recipient_of_the_forwarder_is_read() -> None:
     muxed = MuxedAccount(account("customer"), 77).account_muxed
     assert muxed is not None
     event = make_stellar_event(
@@ -156,7 +156,7 @@ def _message_sent(message: bytes) -> StellarEvent:
 # OFT.
 
 
-def test_a_recorded_oft_send_decodes_to_its_rows(golden: Callable[[str, Any], None]) -> None:
+def test_recorded_oft_send_decodes_to_its_rows(golden: Callable[[str, Any], None]) -> None:
     rows = [decode(event, WITH_OFT) for event in recorded_oft_send()]
     golden("stellar/expected/oft-testnet-send.json", rows)
     assert [type(row) for row in rows] == [type(None)] * 6 + [PacketSent, OftSent]
@@ -191,7 +191,7 @@ def test_foreign_packets_of_any_shape_are_ignored(packet: bytes) -> None:
 
 
 @pytest.mark.parametrize("cut", [45, 112, 120])
-def test_a_packet_of_ours_must_be_whole(cut: int) -> None:
+def test_truncated_own_packet_is_undecodable(cut: int) -> None:
     (sent,) = [decode(e, WITH_OFT) for e in recorded_oft_send()][6:7]
     assert isinstance(sent, PacketSent)
     event = _endpoint_event("packet_sent", encoded_packet=scval.to_bytes(sent.packet[:cut]))
@@ -266,7 +266,7 @@ def _alert(receiver: str) -> StellarEvent:
     )
 
 
-def test_an_alert_for_our_oft_is_read() -> None:
+def test_alert_for_our_oft_is_decoded() -> None:
     event = _alert(TESTNET_OFT)
     decoded = decode(event, WITH_OFT)
     assert isinstance(decoded, LzReceiveAlert)
@@ -285,11 +285,11 @@ def test_an_alert_for_our_oft_is_read() -> None:
     }
 
 
-def test_an_alert_for_another_oapp_is_not_kept() -> None:
+def test_alert_for_other_oapp_is_not_kept() -> None:
     assert decode(_alert(contract("another OApp")), WITH_OFT) is None
 
 
-def test_an_oft_credit_is_read() -> None:
+def test_oft_credit_is_decoded() -> None:
     event = make_stellar_event(
         TESTNET_OFT,
         [
@@ -310,7 +310,7 @@ def test_an_oft_credit_is_read() -> None:
     }
 
 
-def test_an_origin_of_a_bad_shape_is_undecodable() -> None:
+def test_malformed_origin_is_undecodable() -> None:
     event = _endpoint_event(
         "packet_verified",
         _origin(nonce=scval.to_uint32(9)),
@@ -345,7 +345,7 @@ def test_event_name_counts_only_at_its_contract() -> None:
 
 
 @pytest.mark.parametrize("topics", [(), (scval.to_string("deposit_for_burn").to_xdr_bytes(),)])
-def test_an_event_without_a_name_is_not_kept(topics: tuple[bytes, ...]) -> None:
+def test_event_without_a_name_is_not_kept(topics: tuple[bytes, ...]) -> None:
     burn = recorded_cctp("cctp-pubnet.json")["00 deposit_for_burn"]
     assert decode(dataclasses.replace(burn, topics=topics), PUBNET) is None
 

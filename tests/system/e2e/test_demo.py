@@ -1,4 +1,4 @@
-"""The demo as its user runs it: one command, in a folder of its own."""
+"""The demo as one command in a folder of its own."""
 
 import json
 import os
@@ -130,7 +130,7 @@ class Demo:
 
 
 @pytest.mark.timeout(3 * PATIENCE)
-def test_a_demo_ends_what_a_killed_one_left_goes_on_whatever_is_killed_and_leaves_nothing(
+def test_demo_cleans_up_survives_kills_and_leaves_no_process(
     home: Path,
 ) -> None:
     """One demo for all of it: it takes a minute to set up. `make demo ONCE=1` is CI's own."""

@@ -63,7 +63,7 @@ def await_ingested(engine: Engine, market: Market) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_follower_goes_through_both_upgrades(database: URL) -> None:
+def test_follower_continues_through_both_upgrades(database: URL) -> None:
     market = Market(chain=Chain(node=Node(Genesis(unwired(), protocol=28), clock=fixed_clock)))
     node, alice = market.chain.node, market.chain.open("alice", usdc=10 * UNIT)
     engine, api = make_engine(database, role="indexer"), make_engine(database, role="api")

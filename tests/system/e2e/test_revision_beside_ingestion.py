@@ -1,4 +1,4 @@
-"""The commands of a revision as an operator runs them, killed in the middle and run again."""
+"""Revision commands beside ingestion: killed in the middle and run again."""
 
 import os
 import signal
@@ -78,7 +78,7 @@ def chain(engine: Engine, indexer_engine: Engine) -> FakeChain:
 
 
 @pytest.mark.timeout(300)
-def test_killed_commands_are_run_again_and_the_change_comes_in_once(
+def test_killed_revision_commands_resume_and_swap_once(
     database: URL, engine: Engine, indexer_engine: Engine, chain: FakeChain
 ) -> None:
     before = standing(engine)

@@ -183,7 +183,7 @@ def follow(engine: Engine, story: Story, size: int) -> Followed:
             return Followed(early, stages, dump(conn), rows)
 
 
-def test_ranges_of_any_size_and_a_rebuild_give_the_same_rows(
+def test_any_range_size_and_rebuild_give_the_same_rows(
     story: Story, clone: Callable[[], URL]
 ) -> None:
     found = []
@@ -199,9 +199,7 @@ def test_ranges_of_any_size_and_a_rebuild_give_the_same_rows(
     assert len(done[0]) == 3
 
 
-def test_orders_and_transfers_end_as_in_seconds_of_their_own(
-    story: Story, clone: Callable[[], URL]
-) -> None:
+def test_orders_and_transfers_end_at_their_second(story: Story, clone: Callable[[], URL]) -> None:
     with engines(clone) as (engine, api):
         request_transfers(api, story)
         followed = follow(engine, story, 1)

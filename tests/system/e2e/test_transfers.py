@@ -1,4 +1,4 @@
-"""Transfers as customers make them, on running chains, by the processes that a service has.
+"""Transfers of every kind on running chains, with the processes of the service.
 
 Whatever follows, asks, keeps and sends is a thread here; the API is the process that it is.
 """
@@ -116,9 +116,7 @@ def findings(database: URL, settings: Settings) -> tuple[Finding, ...]:
 
 
 @pytest.mark.timeout(300)
-def test_every_kind_of_transfer_ends_where_it_must_with_every_unit_accounted_for(
-    folder: Path, database: URL
-) -> None:
+def test_every_kind_of_transfer_ends_with_balanced_amounts(folder: Path, database: URL) -> None:
     said: list[str] = []
     with ExitStack() as doors:
         supervisor = doors.enter_context(Supervisor(folder, said.append))

@@ -1,4 +1,4 @@
-"""Each fault that EVM nodes were seen to have: nothing is lost by it, and nothing wrong is kept.
+"""Faults of EVM nodes: no row is lost, no wrong row is kept.
 
 What can be mended by asking again, later or elsewhere, ends in the rows of a run without faults.
 What cannot ends in a chain on hold, with an alarm, and everything as it was.
@@ -125,22 +125,20 @@ def tell(world: Followed) -> None:
     world.node.plain()
 
 
-def test_without_faults_the_rows_are_those_of_a_straight_run(world: Followed) -> None:
+def test_run_without_faults_equals_a_straight_run(world: Followed) -> None:
     tell(world)
     world.follow()
     world.assert_as_straight()
 
 
-def test_a_fault_that_passes_leaves_no_trace(world: Followed, fault: Fault) -> None:
+def test_transient_fault_leaves_no_trace(world: Followed, fault: Fault) -> None:
     tell(world)
     with world.faulty.faulty(fault, times=3):
         world.follow()
     world.assert_as_straight()
 
 
-def test_a_fault_that_comes_and_goes_block_by_block_leaves_no_trace(
-    world: Followed, fault: Fault
-) -> None:
+def test_fault_that_alternates_by_block_leaves_no_trace(world: Followed, fault: Fault) -> None:
     tell(world)
     world.follow()
 
@@ -155,7 +153,7 @@ def test_a_fault_that_comes_and_goes_block_by_block_leaves_no_trace(
     world.assert_as_straight()
 
 
-def test_a_node_that_stays_wrong_gives_way_to_the_next(world: Followed, fault: Fault) -> None:
+def test_persistently_wrong_node_fails_over(world: Followed, fault: Fault) -> None:
     tell(world)
     with world.faulty.faulty(fault):
         world.follow(world.faulty.url, world.node.http, stuck_after=0.2)
@@ -166,7 +164,7 @@ def test_a_node_that_stays_wrong_gives_way_to_the_next(world: Followed, fault: F
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
-def test_ranges_adapt_to_what_the_node_allows(world: Followed, most: int) -> None:
+def test_range_size_adapts_to_the_node(world: Followed, most: int) -> None:
     world.node.story(14)
     with world.faulty.faulty(RangeLimit(most)):
         done = world.follow()
@@ -174,7 +172,7 @@ def test_ranges_adapt_to_what_the_node_allows(world: Followed, most: int) -> Non
     world.assert_as_straight()
 
 
-def test_logs_that_are_cut_at_a_round_number_are_asked_for_in_parts(
+def test_logs_cut_at_a_round_number_are_split(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(responses, "ROUND_CAPS", frozenset({4}))
@@ -185,7 +183,7 @@ def test_logs_that_are_cut_at_a_round_number_are_asked_for_in_parts(
     world.assert_as_straight()
 
 
-def test_a_block_that_no_range_is_small_enough_for_stops_the_chain(world: Followed) -> None:
+def test_block_too_large_for_any_range_stops_the_chain(world: Followed) -> None:
     world.node.story(3)
     world.faulty.inject(RangeLimit(0))
     with pytest.raises(PermanentChainError, match="one block is too much"):
@@ -193,7 +191,7 @@ def test_a_block_that_no_range_is_small_enough_for_stops_the_chain(world: Follow
     assert_stopped(world, "PermanentChainError")
 
 
-def test_a_node_without_the_history_stops_the_chain(world: Followed) -> None:
+def test_node_without_history_stops_the_chain(world: Followed) -> None:
     world.node.story(3)
     world.faulty.inject(Refuses("eth_getLogs", "history has been pruned for this block"))
     with pytest.raises(RetentionGap):
@@ -201,7 +199,7 @@ def test_a_node_without_the_history_stops_the_chain(world: Followed) -> None:
     assert_stopped(world, "RetentionGap")
 
 
-def test_a_node_that_asks_for_time_gets_it(world: Followed) -> None:
+def test_node_retry_after_is_respected(world: Followed) -> None:
     world.node.story(3)
     started = time.monotonic()
     with world.faulty.faulty(TooManyRequests("1"), times=1):
@@ -210,9 +208,7 @@ def test_a_node_that_asks_for_time_gets_it(world: Followed) -> None:
     world.assert_as_straight()
 
 
-def test_a_node_cannot_silence_a_chain_for_a_day(
-    world: Followed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retry_after_of_a_day_is_capped(world: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "_MAX_RETRY_AFTER", 0.05)
     world.node.story(3)
     with world.faulty.faulty(TooManyRequests("86400"), times=2):
@@ -220,7 +216,7 @@ def test_a_node_cannot_silence_a_chain_for_a_day(
     world.assert_as_straight()
 
 
-def test_a_follower_that_waits_for_a_node_stops_when_told(world: Followed) -> None:
+def test_follower_that_waits_for_a_node_stops_on_signal(world: Followed) -> None:
     world.node.story(1)
     fault = TooManyRequests("3600")
     world.faulty.inject(fault)
@@ -233,7 +229,7 @@ def test_a_follower_that_waits_for_a_node_stops_when_told(world: Followed) -> No
 # Time
 
 
-def test_a_node_that_hangs_is_given_up(world: Followed) -> None:
+def test_hanging_node_times_out(world: Followed) -> None:
     world.node.story(5)
     hanging = Hangs()
     world.faulty.inject(hanging, times=2)
@@ -243,7 +239,7 @@ def test_a_node_that_hangs_is_given_up(world: Followed) -> None:
     world.assert_as_straight()
 
 
-def test_an_answer_that_drips_is_given_up(world: Followed) -> None:
+def test_dripping_response_times_out(world: Followed) -> None:
     world.node.story(5)
     started = time.monotonic()
     with world.faulty.faulty(Drips(), times=1):
@@ -252,7 +248,7 @@ def test_an_answer_that_drips_is_given_up(world: Followed) -> None:
     world.assert_as_straight()
 
 
-def test_a_node_that_stops_in_the_middle_of_a_range_leaves_nothing_of_it(world: Followed) -> None:
+def test_node_failure_within_a_range_commits_no_part(world: Followed) -> None:
     world.node.story(3)
     # More blocks than one request asks for, so that the range takes several.
     world.node.ask("anvil_mine", hex(120))
@@ -267,14 +263,14 @@ def test_a_node_that_stops_in_the_middle_of_a_range_leaves_nothing_of_it(world: 
     world.assert_as_straight()
 
 
-def test_a_node_that_is_down_at_the_start_ends_nobody(world: Followed) -> None:
+def test_unavailable_node_at_start_is_retried(world: Followed) -> None:
     world.node.story(3)
     with world.faulty.faulty(ServerError(), times=5):
         world.follow()
     world.assert_as_straight()
 
 
-def test_a_node_that_lags_behind_the_cursor_is_waited_for(world: Followed) -> None:
+def test_node_behind_the_cursor_is_waited_for(world: Followed) -> None:
     tell(world)
     world.follow()
     before = contents(world.engine)
@@ -290,7 +286,7 @@ def test_a_node_that_lags_behind_the_cursor_is_waited_for(world: Followed) -> No
 # Which chain
 
 
-def test_another_chains_node_is_refused_and_nothing_of_it_kept(world: Followed) -> None:
+def test_node_of_another_chain_is_refused_without_rows(world: Followed) -> None:
     world.node.story(3)
     world.faulty.inject(WrongChainId())
     with pytest.raises(WrongChain):
@@ -299,7 +295,7 @@ def test_another_chains_node_is_refused_and_nothing_of_it_kept(world: Followed) 
     assert contents(world.engine)["blocks"] == []
 
 
-def test_a_node_of_another_chain_is_left_for_the_right_one(world: Followed) -> None:
+def test_failover_skips_a_node_of_another_chain(world: Followed) -> None:
     tell(world)
     world.follow()
     world.node.story(2)
@@ -308,7 +304,7 @@ def test_a_node_of_another_chain_is_left_for_the_right_one(world: Followed) -> N
     world.assert_as_straight()
 
 
-def test_a_node_on_another_fork_is_followed_back(world: Followed) -> None:
+def test_node_on_another_fork_is_rewound_to(world: Followed) -> None:
     tell(world)
     fork = OtherFork(world.node.ask, world.node.height - 4)
     world.node.reorg(5)
@@ -321,7 +317,7 @@ def test_a_node_on_another_fork_is_followed_back(world: Followed) -> None:
     world.assert_as_straight()
 
 
-def test_two_nodes_on_two_forks_end_on_the_one_that_lasts(world: Followed) -> None:
+def test_nodes_on_two_forks_end_on_the_lasting_one(world: Followed) -> None:
     tell(world)
     fork = OtherFork(world.node.ask, world.node.height - 2)
     world.node.reorg(3)
@@ -331,7 +327,7 @@ def test_two_nodes_on_two_forks_end_on_the_one_that_lasts(world: Followed) -> No
     world.assert_as_straight()
 
 
-def test_a_node_on_a_fork_from_below_finality_stops_the_chain(world: Followed) -> None:
+def test_fork_below_finality_stops_the_chain(world: Followed) -> None:
     tell(world)
     fork = OtherFork(world.node.ask, world.node.height - 9)
     world.node.reorg(10)
@@ -345,7 +341,7 @@ def test_a_node_on_a_fork_from_below_finality_stops_the_chain(world: Followed) -
     assert_stopped(world, "DeepReorg")
 
 
-def test_a_fork_that_is_denied_by_a_slip_is_found_all_the_same(world: Followed) -> None:
+def test_fork_denied_once_is_still_found(world: Followed) -> None:
     for _ in range(world.confirmations + 2):
         world.node.plain()
     world.follow()
@@ -379,7 +375,7 @@ def _longer(fork: OtherFork, height: int) -> OtherFork:
 # Finality tags
 
 
-def test_what_a_node_calls_final_is_recorded(world: Followed) -> None:
+def test_final_block_of_the_node_is_recorded(world: Followed) -> None:
     tell(world)
     with world.faulty.faulty(TagsAt(safe=2, final=5)):
         world.follow()
@@ -387,7 +383,7 @@ def test_what_a_node_calls_final_is_recorded(world: Followed) -> None:
     assert (cursor.safe_height, cursor.final_height) == (cursor.height - 2, cursor.height - 5)
 
 
-def test_what_was_final_stays_final_when_another_node_is_behind(world: Followed) -> None:
+def test_final_height_is_kept_when_other_node_is_behind(world: Followed) -> None:
     tell(world)
     with world.faulty.faulty(TagsAt(safe=1, final=2)):
         world.follow()
@@ -400,7 +396,7 @@ def test_what_was_final_stays_final_when_another_node_is_behind(world: Followed)
     assert (cursor.safe_height, cursor.final_height) == (before.safe_height, before.final_height)
 
 
-def test_without_tags_what_is_deep_enough_is_final(world: Followed) -> None:
+def test_depth_defines_finality_without_tags(world: Followed) -> None:
     tell(world)
     with world.faulty.faulty(NoTags()):
         world.follow()
@@ -408,7 +404,7 @@ def test_without_tags_what_is_deep_enough_is_final(world: Followed) -> None:
     assert cursor.final_height == cursor.safe_height == cursor.height - world.confirmations
 
 
-def test_a_chain_that_needs_tags_does_not_start_without(world: Followed) -> None:
+def test_chain_that_requires_tags_does_not_start_without(world: Followed) -> None:
     world.node.story(2)
     world.faulty.inject(NoTags())
     with pytest.raises(ConfigurationError, match="does not name safe and finalized"):
@@ -416,7 +412,7 @@ def test_a_chain_that_needs_tags_does_not_start_without(world: Followed) -> None
     assert world.cursor() is None
 
 
-def test_a_node_in_trouble_is_not_taken_for_one_without_tags(world: Followed) -> None:
+def test_failing_node_is_not_taken_for_one_without_tags(world: Followed) -> None:
     world.node.story(2)
     trouble = Refuses("eth_getBlockByNumber", "Too many requests", -32005)
     with world.faulty.faulty(trouble, times=3):
@@ -424,7 +420,7 @@ def test_a_node_in_trouble_is_not_taken_for_one_without_tags(world: Followed) ->
     world.assert_as_straight()
 
 
-def test_tags_that_other_nodes_had_are_not_replaced_by_depth(world: Followed) -> None:
+def test_missing_tags_are_not_replaced_by_depth(world: Followed) -> None:
     tell(world)
     world.faulty.inject(TagsAt(safe=9, final=9))
     reader = world.reader()
@@ -435,7 +431,7 @@ def test_tags_that_other_nodes_had_are_not_replaced_by_depth(world: Followed) ->
     reader.close()
 
 
-def test_more_final_than_safe_is_inconsistent(world: Followed) -> None:
+def test_final_above_safe_is_inconsistent(world: Followed) -> None:
     tell(world)
     world.faulty.inject(TagsAt(safe=5, final=2))
     reader = world.reader()
@@ -448,9 +444,7 @@ def test_more_final_than_safe_is_inconsistent(world: Followed) -> None:
 
 
 @pytest.mark.parametrize("by_design", [ZeroBlooms, FullBlooms])
-def test_blooms_that_are_wrong_by_design_are_passed_over(
-    world: Followed, by_design: Callable[[], Fault]
-) -> None:
+def test_unreliable_blooms_are_ignored(world: Followed, by_design: Callable[[], Fault]) -> None:
     world.bloom_is_reliable = False
     world.starting_at(world.chain.first_height)
     tell(world)
@@ -459,7 +453,7 @@ def test_blooms_that_are_wrong_by_design_are_passed_over(
     world.assert_as_straight()
 
 
-def test_a_node_that_gives_no_blooms_yet_is_read(world: Followed) -> None:
+def test_node_without_blooms_is_read(world: Followed) -> None:
     tell(world)
     with world.faulty.faulty(ZeroBlooms()):
         world.follow()
@@ -467,7 +461,7 @@ def test_a_node_that_gives_no_blooms_yet_is_read(world: Followed) -> None:
 
 
 @pytest.mark.parametrize("missing", [EmptyLogs, DroppedLog])
-def test_what_a_node_left_out_without_a_trace_is_found_by_another_and_mended(
+def test_rescan_by_other_node_finds_and_mends_missing_logs(
     world: Followed, missing: Callable[[], Fault]
 ) -> None:
     world.bloom_is_reliable = False
@@ -489,7 +483,7 @@ def test_what_a_node_left_out_without_a_trace_is_found_by_another_and_mended(
     world.assert_as_straight()
 
 
-def test_a_rescan_says_what_is_stored_wrongly(world: Followed) -> None:
+def test_rescan_reports_wrong_rows(world: Followed) -> None:
     for _ in range(3):
         world.node.plain()
     first, last = world.chain.first_height, Height(world.node.height)
@@ -513,7 +507,7 @@ def test_a_rescan_says_what_is_stored_wrongly(world: Followed) -> None:
 # What is kept
 
 
-def test_packets_of_other_applications_are_not_kept(world: Followed) -> None:
+def test_packets_of_other_applications_are_not_stored(world: Followed) -> None:
     world.node.mine(packet_of_others(1), oft_send(80_001), packet_of_others(2))
     (progress,) = world.follow()
     assert (progress.events, progress.undecodable) == (1, 0)
@@ -528,7 +522,7 @@ def assert_stopped(world: Followed, alarm: str) -> None:
     assert [each.split()[0] for each in alarm_lines(world.engine, world.chain.id)] == [alarm]
 
 
-def test_a_chain_on_hold_goes_on_when_its_node_is_mended(world: Followed) -> None:
+def test_held_chain_resumes_when_its_node_is_mended(world: Followed) -> None:
     tell(world)
     world.follow()
     world.node.story(2)

@@ -1,4 +1,4 @@
-"""New heads over a socket that drops, falls silent, skips and shuffles: each block is read once."""
+"""New heads over a WebSocket that drops, falls silent, skips and reorders."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What cannot be undone: several operators that say the same, or nothing happens."""
+"""Quorum of node operators for irreversible actions."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,4 +1,4 @@
-"""A real node takes blocks back: shallow ones are followed, final ones stop the chain."""
+"""Reorgs of a real node: shallow ones are followed, final ones stop the chain."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def tell(world: Followed) -> None:
 
 @pytest.mark.parametrize("depth", [1, K - 1, K])
 @pytest.mark.parametrize("grown", [0, 1])
-def test_a_reorg_up_to_finality_leaves_what_a_straight_run_leaves(
+def test_reorg_up_to_finality_equals_a_straight_run(
     world: Followed, depth: int, grown: int
 ) -> None:
     tell(world)
@@ -42,7 +42,7 @@ def test_a_reorg_up_to_finality_leaves_what_a_straight_run_leaves(
 
 
 @pytest.mark.parametrize("depth", [1, K - 1, K])
-def test_transactions_that_are_mined_again_are_kept_and_dropped_ones_are_not(
+def test_remined_transactions_stay_and_dropped_ones_are_deleted(
     world: Followed, depth: int
 ) -> None:
     tell(world)
@@ -64,9 +64,7 @@ def transactions(world: Followed) -> set[str]:
 
 
 @pytest.mark.parametrize("grown", [0, 1, 3])
-def test_a_reorg_beyond_finality_stops_the_chain_and_deletes_nothing(
-    world: Followed, grown: int
-) -> None:
+def test_reorg_beyond_finality_stops_and_deletes_no_row(world: Followed, grown: int) -> None:
     tell(world)
     world.follow()
     before = contents(world.engine)
@@ -83,7 +81,7 @@ def test_a_reorg_beyond_finality_stops_the_chain_and_deletes_nothing(
     assert alarm.startswith("DeepReorg")
 
 
-def test_deeper_confirmations_and_no_final_height_mend_a_deep_reorg(world: Followed) -> None:
+def test_more_confirmations_and_no_final_height_mend_deep_reorg(world: Followed) -> None:
     tell(world)
     world.faulty.inject(NoTags())
     world.follow()
@@ -100,7 +98,7 @@ def test_deeper_confirmations_and_no_final_height_mend_a_deep_reorg(world: Follo
     world.assert_as_straight()
 
 
-def test_reorgs_in_a_row_do_not_reach_below_finality_together(world: Followed) -> None:
+def test_successive_reorgs_do_not_pass_below_finality(world: Followed) -> None:
     """Six blocks are taken back, and before any comes instead, the chain forks lower still."""
     tell(world)
     turns = [lambda: world.node.reorg(12)]
@@ -122,9 +120,7 @@ def test_reorgs_in_a_row_do_not_reach_below_finality_together(world: Followed) -
 
 
 @pytest.mark.parametrize(("depth", "is_deep"), [(1, False), (2, False), (3, True), (K, True)])
-def test_what_a_node_called_final_is_not_taken_back(
-    world: Followed, depth: int, is_deep: bool
-) -> None:
+def test_final_block_is_not_rewound(world: Followed, depth: int, is_deep: bool) -> None:
     tell(world)
     with world.faulty.faulty(TagsAt(safe=1, final=2)):
         world.follow()
@@ -140,7 +136,7 @@ def test_what_a_node_called_final_is_not_taken_back(
     assert world.cursor().held is not None
 
 
-def test_a_final_block_that_is_named_otherwise_stops_the_chain_before_a_fork_is_seen(
+def test_changed_final_hash_stops_the_chain_before_a_fork(
     world: Followed,
 ) -> None:
     tell(world)
@@ -156,7 +152,7 @@ def test_a_final_block_that_is_named_otherwise_stops_the_chain_before_a_fork_is_
     assert world.cursor().held is not None
 
 
-def test_a_final_block_that_the_node_itself_has_otherwise_stops_nothing(world: Followed) -> None:
+def test_final_hash_that_differs_from_own_block_is_ignored(world: Followed) -> None:
     tell(world)
     with world.faulty.faulty(TagsAt(safe=1, final=2)):
         world.follow()
@@ -167,7 +163,7 @@ def test_a_final_block_that_the_node_itself_has_otherwise_stops_nothing(world: F
     world.assert_as_straight()
 
 
-def test_a_final_block_that_is_not_the_stored_one_makes_nothing_final(world: Followed) -> None:
+def test_final_block_other_than_stored_makes_no_block_final(world: Followed) -> None:
     tell(world)
     with world.faulty.faulty(TagsAt(safe=5, final=6)):
         world.follow()
@@ -179,7 +175,7 @@ def test_a_final_block_that_is_not_the_stored_one_makes_nothing_final(world: Fol
     assert world.cursor().final_height == final
 
 
-def test_a_reorg_while_nobody_followed_is_found_at_the_start(world: Followed) -> None:
+def test_reorg_while_not_following_is_found_at_start(world: Followed) -> None:
     tell(world)
     world.follow()
     world.node.reorg(5)
@@ -189,7 +185,7 @@ def test_a_reorg_while_nobody_followed_is_found_at_the_start(world: Followed) ->
     world.assert_as_straight()
 
 
-def test_a_reorg_found_after_a_crash_is_taken_back_once(
+def test_reorg_found_after_a_crash_is_rewound_once(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell(world)
@@ -211,7 +207,7 @@ def test_a_reorg_found_after_a_crash_is_taken_back_once(
         assert len(conn.execute(select(orphans)).all()) == 8
 
 
-def test_a_reorg_between_the_requests_of_a_range_leaves_no_mixture(world: Followed) -> None:
+def test_reorg_between_requests_of_a_range_is_not_mixed(world: Followed) -> None:
     tell(world)
     world.follow()
     # More blocks than one request holds, and a reorg of their end after the first request.
@@ -227,7 +223,7 @@ def test_a_reorg_between_the_requests_of_a_range_leaves_no_mixture(world: Follow
     world.assert_as_straight()
 
 
-def test_reorgs_that_follow_each_other_end_in_the_last_one(world: Followed) -> None:
+def test_successive_reorgs_end_on_the_last_fork(world: Followed) -> None:
     tell(world)
     depths = [2, 5, 1, 7, 3]
 

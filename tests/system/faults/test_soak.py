@@ -7,9 +7,7 @@ from tests.system.faults.world import Followed
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_all_faults_at_once_lose_nothing_and_leave_nothing_wrong(
-    world: Followed, seed: int
-) -> None:
+def test_all_faults_together_lose_and_corrupt_no_row(world: Followed, seed: int) -> None:
     soak = Soak(world, seed, steps=15)
     soak.run()
     assert len({type(fault) for fault in soak.faults if fault.fired}) > 8

@@ -1,4 +1,4 @@
-"""The browser's client of docs/stream.md, word for word, under load and kills."""
+"""The browser client of docs/stream.md, as documented, under load and kills."""
 
 import random
 import re
@@ -43,7 +43,7 @@ def live(market, chance, ledgers):
                     market.provider(name, chance.randint(20, 600), venmo=f"@{name}")
 
 
-def test_the_documented_client_keeps_the_very_book(town, visits):
+def test_documented_client_keeps_the_exact_book(town, visits):
     visit = visits(town, bypass_csp=True)
     visit.expected = (r"console: .*(ERR_CONNECTION_REFUSED|WebSocket)",)
     visit.go()

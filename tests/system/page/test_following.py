@@ -1,4 +1,4 @@
-"""The page follows the market: at once, by whole ledgers, whatever becomes of the server."""
+"""Live updates of the page: latency, whole ledgers, reconnects and stale data."""
 
 import signal
 import time
@@ -14,7 +14,7 @@ def is_shown_so_far(visit, book):
     return is_shown(rows, map(offer_row, book[: len(rows)]))
 
 
-def test_a_change_is_shown_within_a_second_of_its_ledger(town, visits):
+def test_change_is_shown_within_a_second_of_its_ledger(town, visits):
     visit = visits(town).go()
     delays = []
     for number in range(5):
@@ -39,7 +39,7 @@ def test_a_change_is_shown_within_a_second_of_its_ledger(town, visits):
     visit.until(lambda: visit.is_up_to_date(town.serving))
 
 
-def test_an_order_comes_and_ends_in_front_of_the_reader(town, visits):
+def test_order_appears_and_disappears_while_shown(town, visits):
     visit = visits(town).go()
     with town.market.ledger():
         order = town.market.order("femi", "77.7", "onramp", "wise", "USD")
@@ -53,7 +53,7 @@ def test_an_order_comes_and_ends_in_front_of_the_reader(town, visits):
     assert is_shown(visit.orders(), map(order_row, town.get("intents")))
 
 
-def test_no_ledger_is_ever_shown_by_halves(town, visits):
+def test_ledger_is_never_shown_partially(town, visits):
     """A ledger moves all of a provider's twelve offers; every frame that is drawn is looked at."""
     currencies, rails = ("EUR", "USD"), ("venmo", "wise", "revolut")
     pairs = [(currency, rail) for currency in currencies for rail in rails]
@@ -91,7 +91,7 @@ def test_no_ledger_is_ever_shown_by_halves(town, visits):
     assert seen() <= {f"12 1.5{number}" for number in range(9)}
 
 
-def test_it_comes_back_after_the_server_and_misses_nothing(town, visits):
+def test_page_reconnects_and_misses_no_change(town, visits):
     visit = visits(town)
     visit.expected = (r"console: .*(ERR_CONNECTION_REFUSED|WebSocket)",)
     visit.go()
@@ -117,7 +117,7 @@ def test_it_comes_back_after_the_server_and_misses_nothing(town, visits):
     assert len(resumed) >= 2
 
 
-def test_what_it_knew_of_another_past_is_forgotten(town, visits):
+def test_page_drops_rows_of_a_replaced_warehouse(town, visits):
     """The warehouse begins anew while the server is away."""
     visit = visits(town)
     visit.expected = (r"console: .*(ERR_CONNECTION_REFUSED|WebSocket)",)
@@ -130,7 +130,7 @@ def test_what_it_knew_of_another_past_is_forgotten(town, visits):
     visit.until(lambda: visit.is_up_to_date(town.serving))
 
 
-def test_data_that_grows_old_is_called_stale_until_a_ledger_comes(empty_town, visits):
+def test_old_data_is_stale_until_the_next_ledger(empty_town, visits):
     empty_town.begin()
     empty_town.market.close(seconds_ago=50)
     visit = visits(empty_town).go()
@@ -147,7 +147,7 @@ def test_data_that_grows_old_is_called_stale_until_a_ledger_comes(empty_town, vi
     assert visit.text("#announcement") == "Market data: live."
 
 
-def test_ledgers_in_which_nothing_happens_make_it_no_older(town, visits):
+def test_empty_ledgers_keep_the_page_fresh(town, visits):
     visit = visits(town).go()
     for _ in range(3):
         ledger = town.market.close()
@@ -155,7 +155,7 @@ def test_ledgers_in_which_nothing_happens_make_it_no_older(town, visits):
         assert int(visit.text("#age").removesuffix(" s")) < 5
 
 
-def test_a_book_that_is_not_there_yet_is_waited_for(empty_town, visits):
+def test_missing_book_is_waited_for(empty_town, visits):
     visit = visits(empty_town)
     visit.expected = (r"console: .*(503|WebSocket)",)
     visit.page.goto(empty_town.url)
@@ -172,7 +172,7 @@ def processor_seconds(session):
     return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
 
 
-def test_a_book_of_a_thousand_offers_is_shown_and_followed_at_little_cost(town, visits):
+def test_book_of_1000_offers_is_shown_at_low_cost(town, visits):
     with town.market.ledger():
         crowd = [f"crowd-{number}" for number in range(987)]
         for number, name in enumerate(crowd):

@@ -1,4 +1,4 @@
-"""Everybody can use it: by keyboard, on a phone, by a screen reader, in light and dark, at rest."""
+"""Accessibility of the page: keyboard, phone, screen reader, colour scheme and motion."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def violations(visit):
 @pytest.mark.parametrize("path", ["/", "/?amount=1,5&rail=pix&currency=USD", ANA])
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_keeps_anybody_out(square, visits, path, viewport, scheme):
+def test_axe_finds_no_accessibility_violation(square, visits, path, viewport, scheme):
     # A policy that lets no string become a script would keep axe-core out as well.
     visit = visits(square, viewport=viewport, color_scheme=scheme, bypass_csp=True).go(path)
     visit.until(lambda: len(visit.orders()) > 0)
@@ -37,7 +37,7 @@ def test_nothing_keeps_anybody_out(square, visits, path, viewport, scheme):
 
 @pytest.mark.parametrize("path", ["/", "/?direction=onramp&currency=USD", ANA])
 @pytest.mark.parametrize("viewport", [PHONE, NARROWEST], ids=["phone", "narrowest"])
-def test_a_phone_never_scrolls_sideways(square, visits, path, viewport):
+def test_phone_does_not_scroll_sideways(square, visits, path, viewport):
     visit = visits(square, viewport=viewport, is_mobile=True, has_touch=True).go(path)
     visit.until(lambda: len(visit.orders()) > 0)
     assert not visit.too_wide()
@@ -47,7 +47,7 @@ def test_a_phone_never_scrolls_sideways(square, visits, path, viewport):
         assert visit.page.locator("#chart canvas").bounding_box()["width"] < viewport["width"]
 
 
-def test_a_window_that_grows_takes_the_chart_along(square, visits):
+def test_chart_grows_with_the_window(square, visits):
     visit = visits(square, viewport=PHONE).go()
     chart = visit.page.locator("#chart canvas")
     narrow = chart.bounding_box()["width"]
@@ -68,7 +68,7 @@ def focused(visit):
     )
 
 
-def test_a_keyboard_is_enough(square, visits):
+def test_page_works_by_keyboard_alone(square, visits):
     """From the top of the page to an offer's provider, and back."""
     visit = visits(square).go()
     page = visit.page
@@ -99,7 +99,7 @@ def test_a_keyboard_is_enough(square, visits):
     visit.until(lambda: page.locator("#overview").is_visible())
 
 
-def test_the_focus_stays_on_a_link_whose_row_moves(town, visits):
+def test_focus_stays_on_a_link_whose_row_moves(town, visits):
     visit = visits(town).go("/?direction=onramp&currency=USD")
     ben = account("ben")
     link = visit.page.locator(f'#offers-table a[title="{ben}"]')
@@ -110,7 +110,7 @@ def test_the_focus_stays_on_a_link_whose_row_moves(town, visits):
     assert visit.page.evaluate("document.activeElement.title") == ben
 
 
-def test_a_choice_that_is_being_made_is_not_disturbed_by_ledgers(town, visits):
+def test_open_choice_is_not_disturbed_by_ledgers(town, visits):
     visit = visits(town).go("/?currency=EUR")
     visit.page.get_by_label("Order size").focus()
     visit.page.keyboard.type("12.")
@@ -123,7 +123,7 @@ def test_a_choice_that_is_being_made_is_not_disturbed_by_ledgers(town, visits):
     assert visit.page.get_by_label("Currency").input_value() == "EUR"
 
 
-def test_whoever_wants_no_motion_sees_none(town, visits):
+def test_reduced_motion_disables_motion(town, visits):
     running = "document.getAnimations().length"
     still = visits(town, reduced_motion="reduce").go()
     lively = visits(town, reduced_motion="no-preference").go()
@@ -135,7 +135,7 @@ def test_whoever_wants_no_motion_sees_none(town, visits):
     assert still.page.evaluate(running) == 0
 
 
-def test_light_and_dark_follow_the_reader(square, visits):
+def test_colour_scheme_follows_the_browser(square, visits):
     visit = visits(square, color_scheme="light").go()
 
     def brightness():
@@ -147,7 +147,7 @@ def test_light_and_dark_follow_the_reader(square, visits):
     visit.until(lambda: brightness() < 150)
 
 
-def test_without_scripts_the_page_says_what_it_needs(square, visits):
+def test_page_without_scripts_says_that_it_needs_them(square, visits):
     visit = visits(square, java_script_enabled=False)
     visit.page.goto(square.url)
     assert "This page needs JavaScript" in visit.text("noscript")

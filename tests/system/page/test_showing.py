@@ -1,4 +1,4 @@
-"""What the page shows is what the API says: every figure, to its last digit."""
+"""Figures on the page equal those of the API."""
 
 import re
 
@@ -26,7 +26,7 @@ def of_the_api(filters):
     return "&".join(f"{name}={text}" for name, text in named.items())
 
 
-def test_the_book_shown_is_the_book_served(square, visits):
+def test_shown_book_equals_served_book(square, visits):
     visit = visits(square).go()
     book = square.get("orderbook")
     assert len(book) == 13
@@ -37,7 +37,7 @@ def test_the_book_shown_is_the_book_served(square, visits):
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
-def test_filters_in_the_address_keep_what_the_api_keeps(square, visits, filters):
+def test_filters_in_the_url_match_the_api(square, visits, filters):
     query = "&".join(f"{name}={text}" for name, text in filters.items())
     visit = visits(square).go(f"/?{query}")
     expected = [offer_row(offer) for offer in square.get(f"orderbook?{of_the_api(filters)}")]
@@ -47,7 +47,7 @@ def test_filters_in_the_address_keep_what_the_api_keeps(square, visits, filters)
         assert visit.text("#offers-empty") == "No offer fits these filters."
 
 
-def test_filters_that_are_set_by_hand_go_into_the_address(square, visits):
+def test_filters_set_by_hand_go_into_the_url(square, visits):
     visit = visits(square).go()
     page = visit.page
     page.get_by_role("radio", name="Buy USDC").check()
@@ -67,7 +67,7 @@ def test_filters_that_are_set_by_hand_go_into_the_address(square, visits):
     assert page.get_by_role("radio", name="All").is_checked()
 
 
-def test_an_order_size_that_is_no_number_is_told_and_hides_nothing(square, visits):
+def test_invalid_order_size_is_reported_and_filters_no_offer(square, visits):
     visit = visits(square).go()
     size = visit.page.get_by_label("Order size")
     size.fill("1,5")
@@ -78,7 +78,7 @@ def test_an_order_size_that_is_no_number_is_told_and_hides_nothing(square, visit
     visit.until(lambda: size.get_attribute("aria-invalid") == "false")
 
 
-def test_best_rates_are_the_first_offers_of_each_side(square, visits):
+def test_best_rates_are_first_offers_of_each_side(square, visits):
     visit = visits(square).go()
     rows = [
         [cell.inner_text().split("\n")[0] for cell in row.locator("th, td").all()]
@@ -91,7 +91,7 @@ def test_best_rates_are_the_first_offers_of_each_side(square, visits):
     ]
 
 
-def test_best_rates_are_those_for_the_order_size_that_is_asked_for(square, visits):
+def test_best_rates_follow_the_order_size(square, visits):
     visit = visits(square).go("/?amount=1000")
     visit.until(lambda: "1,000 USDC" in visit.text("#best-aside"))
     assert visit.text("#best tbody") == (
@@ -100,7 +100,7 @@ def test_best_rates_are_those_for_the_order_size_that_is_asked_for(square, visit
 
 
 @pytest.mark.parametrize("currency", ["BRL", "EUR", "USD"])
-def test_depth_is_what_distinct_providers_have_at_each_rate_or_better(square, visits, currency):
+def test_depth_sums_distinct_providers_at_rate_or_better(square, visits, currency):
     visit = visits(square).go()
     visit.page.locator("#best").get_by_role("button", name=currency).click()
     visit.until(lambda: visit.text("#depth-currency") == currency)
@@ -117,7 +117,7 @@ def test_depth_is_what_distinct_providers_have_at_each_rate_or_better(square, vi
     assert shown
 
 
-def test_pointing_at_the_chart_tells_the_exact_depth_there(square, visits):
+def test_chart_pointer_shows_exact_depth(square, visits):
     visit = visits(square).go("/?currency=USD")
     told = set()
     box = visit.page.locator("#chart .u-over").bounding_box()
@@ -135,7 +135,7 @@ def test_pointing_at_the_chart_tells_the_exact_depth_there(square, visits):
             assert f"{phrase.format(rate)}: {total} USDC from {providers} {crowd}" in told
 
 
-def test_totals_are_those_of_the_summary(square, visits):
+def test_totals_equal_the_summary(square, visits):
     visit = visits(square).go("/?currency=EUR")
     summary = square.get("orderbook/summary")
     visit.until(lambda: visit.text("#total-locked") == grouped(summary["totalLockedUsdc"]))
@@ -152,7 +152,7 @@ def test_recent_orders_are_the_newest_of_the_api(square, visits):
     visit.until(lambda: is_shown(visit.orders(), map(order_row, orders)))
 
 
-def test_a_provider_has_a_page_of_its_own(square, visits):
+def test_provider_has_its_own_page(square, visits):
     visit = visits(square).go()
     ana = account("ana")
     visit.page.locator(f'#offers-table a[title="{ana}"]').first.click()
@@ -180,7 +180,7 @@ def test_a_provider_has_a_page_of_its_own(square, visits):
     visit.until(lambda: len(visit.offers()) == 13)
 
 
-def test_a_provider_whom_nobody_has_seen_is_told_so(square, visits):
+def test_unknown_provider_is_reported(square, visits):
     visit = visits(square)
     visit.expected = (r"404 \(NOT FOUND\)",)
     visit.go(f"/?provider={account('nobody')}")
@@ -188,13 +188,13 @@ def test_a_provider_whom_nobody_has_seen_is_told_so(square, visits):
     assert visit.text("#offers-empty") == "Nothing on offer now."
 
 
-def test_an_address_that_is_none_is_told_so(square, visits):
+def test_invalid_provider_address_is_reported(square, visits):
     visit = visits(square).go("/?provider=../../x%3Cimg%3E")
     visit.until(lambda: "not the address" in visit.text("#provider-problem"))
     assert visit.text("#provider-address") == "../../x<img>"
 
 
-def test_the_page_says_which_network_and_how_old_its_data_is(square, visits):
+def test_page_shows_network_and_age_of_data(square, visits):
     visit = visits(square).go()
     assert visit.text(".network") == "devnet"
     assert re.fullmatch(r"(\d+ min )?\d+ s", visit.text("#age"))

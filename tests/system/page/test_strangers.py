@@ -1,4 +1,4 @@
-"""What strangers write on the chain is text, however they mean it; and nobody else is asked."""
+"""On-chain text on the page is escaped; CSP, framing and requests of the page."""
 
 import re
 
@@ -36,7 +36,7 @@ def visited(town):
     return town
 
 
-def test_a_handle_that_is_markup_is_shown_as_it_was_written(visited, visits):
+def test_handle_with_markup_is_shown_as_text(visited, visits):
     visit = visits(visited).go()
     shown = visit.page.locator("#offers-table .handle").all_inner_texts()
     assert set(HOSTILE) <= set(shown)
@@ -47,7 +47,7 @@ def test_a_handle_that_is_markup_is_shown_as_it_was_written(visited, visits):
     assert visit.page.locator("main img, main svg, main script").count() == 0
 
 
-def test_no_text_is_so_long_that_a_phone_scrolls_sideways(visited, visits):
+def test_long_text_does_not_scroll_a_phone_sideways(visited, visits):
     for path in ("/", "/?currency=XXX", f"/?provider={account('eve')}"):
         visit = visits(visited, viewport=PHONE, is_mobile=True, has_touch=True).go(path)
         visit.until(lambda visit=visit: len(visit.offers()) > 0)
@@ -58,7 +58,7 @@ def test_no_text_is_so_long_that_a_phone_scrolls_sideways(visited, visits):
         assert not wide.too_wide(), path
 
 
-def test_the_largest_number_of_a_contract_is_shown_to_its_last_digit(visited, visits):
+def test_largest_contract_number_is_shown_exactly(visited, visits):
     visit = visits(visited).go()
     book = visited.get("orderbook")
     assert any(offer["rate"] == LARGEST for offer in book)
@@ -70,7 +70,7 @@ def test_the_largest_number_of_a_contract_is_shown_to_its_last_digit(visited, vi
     assert is_shown(rest, map(offer_row, known))
 
 
-def test_an_absurd_rate_does_not_squash_the_chart(visited, visits):
+def test_extreme_rate_does_not_flatten_the_chart(visited, visits):
     visit = visits(visited).go("/?currency=USD")
     box = visit.page.locator("#chart .u-over").bounding_box()
     told = set()
@@ -88,7 +88,7 @@ def test_an_absurd_rate_does_not_squash_the_chart(visited, visits):
     visit.until(lambda: "17,014,118," in visit.text("#depth-table"))
 
 
-def test_a_script_that_got_in_could_do_little(square, visits):
+def test_content_security_policy_blocks_injected_scripts(square, visits):
     """The policy holds even where a mistake of ours would let markup or a host in."""
     visit = visits(square)
     visit.expected = (r"Content Security Policy", r"Trusted ?(HTML|Script|Type)", r"asked another")
@@ -115,7 +115,7 @@ def test_a_script_that_got_in_could_do_little(square, visits):
     assert refused == []
 
 
-def test_it_lets_itself_be_framed_by_nobody(square, visits):
+def test_page_cannot_be_framed(square, visits):
     visit = visits(square)
     visit.expected = (r"frame-ancestors|X-Frame-Options|ERR_BLOCKED", r"favicon\.ico")
     # A page that says nothing of what it may frame, so that it is ours that refuses.
@@ -133,7 +133,7 @@ def test_it_lets_itself_be_framed_by_nobody(square, visits):
     assert visit.page.frames[1].locator("#offers").count() == 0
 
 
-def test_all_it_asks_is_of_this_host_and_little(square, visits):
+def test_page_requests_few_paths_of_its_own_host(square, visits):
     visit = visits(square).go()
     visit.until(lambda: len(visit.orders()) > 0)
     # That nothing else is asked is looked at after every test.

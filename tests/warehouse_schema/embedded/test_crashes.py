@@ -1,4 +1,4 @@
-"""What a crash leaves: a start goes on from it, and nobody else comes to harm."""
+"""Start of the embedded server after crashes."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ def start_sleeper(uid: int | None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sleep", "300"], cwd="/", user=uid)
 
 
-def test_a_first_start_that_was_killed_half_way_does_not_stop_the_next(folder: Path) -> None:
+def test_start_after_a_killed_first_start_works(folder: Path) -> None:
     (folder / "data.new" / "data").mkdir(parents=True)
     (folder / "data.new" / "data" / "PG_VERSION").write_text("18\n")
     (folder / "data.password").write_text("")
@@ -48,7 +48,7 @@ def test_a_first_start_that_was_killed_half_way_does_not_stop_the_next(folder: P
         assert ask(server, "SELECT 1") == "1"
 
 
-def test_after_the_postmaster_is_killed_a_start_works_on_the_same_port(home: Path) -> None:
+def test_start_after_killed_postmaster_keeps_the_port(home: Path) -> None:
     postgres = EmbeddedPostgres(home / "data")
     first = postgres.start()
     make_acknowledged_row(first, 1)
@@ -60,7 +60,7 @@ def test_after_the_postmaster_is_killed_a_start_works_on_the_same_port(home: Pat
 
 
 @NEEDS_PROC
-def test_after_every_process_is_killed_the_acknowledged_rows_are_there(home: Path) -> None:
+def test_acknowledged_rows_survive_killing_every_process(home: Path) -> None:
     postgres = EmbeddedPostgres(home / "data")
     server = postgres.start()
     for number in range(20):
@@ -78,7 +78,7 @@ def test_after_every_process_is_killed_the_acknowledged_rows_are_there(home: Pat
 
 
 @NEEDS_PROC
-def test_a_start_waits_for_children_that_outlive_a_killed_postmaster(home: Path) -> None:
+def test_start_waits_for_children_of_a_killed_postmaster(home: Path) -> None:
     postgres = EmbeddedPostgres(home / "data")
     server = postgres.start()
     child = orphan(home)
@@ -92,7 +92,7 @@ def test_a_start_waits_for_children_that_outlive_a_killed_postmaster(home: Path)
 
 
 @NEEDS_PROC
-def test_a_child_that_never_notices_is_ended(home: Path) -> None:
+def test_child_that_never_exits_is_ended(home: Path) -> None:
     postgres = EmbeddedPostgres(home / "data")
     server = postgres.start()
     child = orphan(home)
@@ -103,9 +103,7 @@ def test_a_child_that_never_notices_is_ended(home: Path) -> None:
 
 
 @pytest.mark.parametrize("stranger_of", ["us", "the server's account"])
-def test_a_pid_file_that_names_a_live_stranger_does_not_stop_a_start(
-    home: Path, stranger_of: str
-) -> None:
+def test_pid_file_of_unrelated_process_does_not_stop_a_start(home: Path, stranger_of: str) -> None:
     postgres = EmbeddedPostgres(home / "data")
     postgres.start()
     os.kill(postmaster_pid(home), signal.SIGKILL)
@@ -122,6 +120,6 @@ def test_a_pid_file_that_names_a_live_stranger_does_not_stop_a_start(
             stranger.kill()
 
 
-def test_an_empty_pid_file_does_not_stop_a_start(home: Path) -> None:
+def test_empty_pid_file_does_not_stop_a_start(home: Path) -> None:
     (home / "data" / "postmaster.pid").touch()
     assert EmbeddedPostgres(home / "data").start().started_here

@@ -1,4 +1,4 @@
-"""Starting, attaching and stopping real servers, alone and at once."""
+"""Start, attach and stop of embedded servers, alone and concurrently."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ from warehouse_schema.embedded import (
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_a_first_start_makes_a_cluster_with_our_settings(running: EmbeddedPostgres) -> None:
+def test_first_start_makes_a_cluster_with_our_settings(running: EmbeddedPostgres) -> None:
     server = running.status()
     assert server is not None
     expected = {
@@ -50,14 +50,14 @@ def test_a_first_start_makes_a_cluster_with_our_settings(running: EmbeddedPostgr
     assert not running.data_dir.with_name("data.new").exists()
 
 
-def test_a_wrong_password_is_refused(running: EmbeddedPostgres) -> None:
+def test_wrong_password_is_refused(running: EmbeddedPostgres) -> None:
     server = running.start()
     stranger = f"postgresql://isthmus:wrong@{server.host}:{server.port}/postgres"
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(stranger)
 
 
-def test_the_password_shows_in_the_url_alone(running: EmbeddedPostgres) -> None:
+def test_password_is_in_the_full_url_only(running: EmbeddedPostgres) -> None:
     server = running.start()
     assert server.password in server.url("isthmus")
     assert server.password not in server.public_url("isthmus")
@@ -65,7 +65,7 @@ def test_the_password_shows_in_the_url_alone(running: EmbeddedPostgres) -> None:
     assert running.url() == server.url("isthmus", "postgresql+psycopg")
 
 
-def test_a_restart_keeps_data_and_port(home: Path) -> None:
+def test_restart_keeps_data_and_port(home: Path) -> None:
     with EmbeddedPostgres(home / "data") as first:
         make_acknowledged_row(first, 7)
     with EmbeddedPostgres(home / "data") as second:
@@ -74,7 +74,7 @@ def test_a_restart_keeps_data_and_port(home: Path) -> None:
         assert ask(second, "SELECT number FROM kept") == "7"
 
 
-def test_a_second_start_attaches_and_does_not_stop_what_it_did_not_start(
+def test_second_start_attaches_and_does_not_stop_the_server(
     running: EmbeddedPostgres,
 ) -> None:
     with EmbeddedPostgres(running.data_dir) as attached:
@@ -82,7 +82,7 @@ def test_a_second_start_attaches_and_does_not_stop_what_it_did_not_start(
     assert running.status() == attached
 
 
-def test_a_stop_can_be_repeated(home: Path) -> None:
+def test_stop_can_be_repeated(home: Path) -> None:
     postgres = EmbeddedPostgres(home / "data")
     postgres.start()
     assert postgres.stop()
@@ -90,7 +90,7 @@ def test_a_stop_can_be_repeated(home: Path) -> None:
     assert not EmbeddedPostgres(home / "never made").stop()
 
 
-def test_a_stop_ends_open_sessions(home: Path) -> None:
+def test_stop_ends_open_sessions(home: Path) -> None:
     postgres = EmbeddedPostgres(home / "data")
     server = postgres.start()
     with psycopg.connect(server.url("postgres", "postgresql"), autocommit=True) as session:
@@ -99,7 +99,7 @@ def test_a_stop_ends_open_sessions(home: Path) -> None:
             session.execute("SELECT 1")
 
 
-def test_of_two_concurrent_starts_one_starts_and_the_other_attaches(home: Path) -> None:
+def test_concurrent_starts_start_one_server(home: Path) -> None:
     program = (
         "import sys, pathlib; from warehouse_schema.embedded import EmbeddedPostgres;"
         "server = EmbeddedPostgres(pathlib.Path(sys.argv[1])).start();"
@@ -114,7 +114,7 @@ def test_of_two_concurrent_starts_one_starts_and_the_other_attaches(home: Path) 
     assert len({port for _, port in answers}) == 1
 
 
-def test_a_kept_port_that_went_to_somebody_else_is_replaced(home: Path) -> None:
+def test_recorded_port_in_use_is_replaced(home: Path) -> None:
     with socket.create_server((HOST, 0)) as somebody:
         taken = somebody.getsockname()[1]
         (home / "data.port").write_text(f"{taken}\n")
@@ -123,35 +123,35 @@ def test_a_kept_port_that_went_to_somebody_else_is_replaced(home: Path) -> None:
             assert (home / "data.port").read_text() == f"{server.port}\n"
 
 
-def test_a_port_asked_for_that_is_taken_is_refused(home: Path) -> None:
+def test_requested_port_in_use_is_refused(home: Path) -> None:
     with socket.create_server((HOST, 0)) as somebody:
         taken = somebody.getsockname()[1]
         with pytest.raises(PortTaken, match=str(taken)):
             EmbeddedPostgres(home / "data", port=taken).start()
 
 
-def test_a_server_that_is_not_durable_is_refused_to_those_who_need_it_so(home: Path) -> None:
+def test_durable_start_refuses_a_server_without_fsync(home: Path) -> None:
     with EmbeddedPostgres(home / "data", durable=False) as server:
         assert ask(server, "SHOW fsync") == "off"
         with pytest.raises(FolderNotUsable, match="fsync"):
             EmbeddedPostgres(home / "data").start()
 
 
-def test_a_start_that_cannot_succeed_says_why_at_once(home: Path) -> None:
+def test_start_that_cannot_succeed_fails_at_once(home: Path) -> None:
     with (home / "data" / "postgresql.conf").open("a") as configuration:
         configuration.write("wal_compression = snake_oil\n")
     with pytest.raises(StartFailed, match="snake_oil"):
         EmbeddedPostgres(home / "data").start()
 
 
-def test_a_database_is_created_once(running: EmbeddedPostgres) -> None:
+def test_database_is_created_once(running: EmbeddedPostgres) -> None:
     assert running.ensure_database('odd "name"')
     assert not running.ensure_database('odd "name"')
     with psycopg.connect(running.url('odd "name"', "postgresql")) as connection:
         assert connection.info.dbname == 'odd "name"'
 
 
-def test_a_url_needs_a_running_server(folder: Path) -> None:
+def test_url_needs_a_running_server(folder: Path) -> None:
     with pytest.raises(NotRunning, match="Start it first"):
         EmbeddedPostgres(folder / "data").url()
 
@@ -164,7 +164,7 @@ def run_command(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_line_starts_tells_and_stops(home: Path) -> None:
+def test_cli_starts_reports_and_stops_the_server(home: Path) -> None:
     data = ("--data", str(home / "data"))
     assert run_command("status", *data).returncode == 3
     started = run_command("start", *data)
@@ -183,7 +183,7 @@ def test_the_command_line_starts_tells_and_stops(home: Path) -> None:
 
 
 @NEEDS_PROC
-def test_a_ctrl_c_for_the_starter_does_not_reach_the_server(running: EmbeddedPostgres) -> None:
+def test_ctrl_c_of_the_starter_does_not_reach_the_server(running: EmbeddedPostgres) -> None:
     postmaster = postmaster_pid(running.data_dir.parent)
     children = children_of(postmaster)
     assert children

@@ -1,4 +1,4 @@
-"""Folders, accounts and programs that are refused, each with what to do about it."""
+"""Folders, accounts and programs that the embedded server refuses, each with the remedy."""
 
 import stat
 import subprocess
@@ -16,20 +16,20 @@ from warehouse_schema.embedded import (
 from warehouse_schema.embedded.accounts import nobody
 
 
-def test_a_lost_password_is_named(home: Path) -> None:
+def test_lost_password_is_reported(home: Path) -> None:
     (home / "data.password").unlink()
     with pytest.raises(FolderNotUsable, match=r"data\.password is gone"):
         EmbeddedPostgres(home / "data").start()
 
 
-def test_a_cluster_of_another_postgres_is_left_alone(folder: Path) -> None:
+def test_cluster_of_other_postgres_version_is_kept(folder: Path) -> None:
     (folder / "data").mkdir()
     (folder / "data" / "PG_VERSION").write_text("14\n")
     with pytest.raises(FolderNotUsable, match="made by Postgres 14"):
         EmbeddedPostgres(folder / "data").start()
 
 
-def test_a_folder_with_other_files_is_left_alone(folder: Path) -> None:
+def test_folder_with_other_files_is_kept(folder: Path) -> None:
     (folder / "photos").mkdir()
     (folder / "photos" / "cat.png").touch()
     with pytest.raises(FolderNotUsable, match="not a Postgres cluster"):
@@ -55,7 +55,7 @@ def test_root_is_told_which_folder_hides_the_programs(folder: Path) -> None:
 
 
 @NEEDS_ROOT
-def test_root_gives_away_the_data_folder_alone(running: EmbeddedPostgres) -> None:
+def test_root_changes_owner_of_the_data_folder_only(running: EmbeddedPostgres) -> None:
     state = running.data_dir.parent
     assert running.data_dir.stat().st_uid == nobody().uid
     assert {file.owner() for file in state.iterdir() if file != running.data_dir} == {"root"}
@@ -63,13 +63,13 @@ def test_root_gives_away_the_data_folder_alone(running: EmbeddedPostgres) -> Non
 
 
 @NEEDS_ROOT
-def test_a_cluster_that_belongs_to_root_is_refused_with_the_remedy(folder: Path) -> None:
+def test_cluster_owned_by_root_is_refused_with_the_remedy(folder: Path) -> None:
     (folder / "data").mkdir()
     (folder / "data" / "PG_VERSION").write_text(f"{find_binaries().major}\n")
     with pytest.raises(FolderNotUsable, match=r"chown -R nobody \S+/data"):
         EmbeddedPostgres(folder / "data").start()
 
 
-def test_programs_that_are_not_there_are_named(folder: Path) -> None:
+def test_missing_programs_are_named(folder: Path) -> None:
     with pytest.raises(BinariesNotFound, match="looked in: /nowhere"):
         EmbeddedPostgres(folder / "data", bin_dir=Path("/nowhere")).start()

@@ -1,4 +1,4 @@
-"""An attestation counts when the destination's contract would take it, and not otherwise."""
+"""Attestations are accepted exactly where the destination's contract accepts them."""
 
 import json
 from pathlib import Path
@@ -58,9 +58,7 @@ def recorded() -> list[tuple[bytes, bytes]]:
 
 
 @pytest.mark.parametrize(("message", "attestation"), recorded())
-def test_recorded_attestations_are_of_the_testnet_attesters(
-    message: bytes, attestation: bytes
-) -> None:
+def test_recorded_attestations_are_by_testnet_attesters(message: bytes, attestation: bytes) -> None:
     testnet = load_network("testnet")
     signing = check_signatures(
         message, attestation, testnet.attesters, testnet.attestation_threshold
@@ -68,13 +66,13 @@ def test_recorded_attestations_are_of_the_testnet_attesters(
     assert (signing.refusal, signing.attesters) == (None, testnet.attesters)
 
 
-def test_the_testnet_attesters_are_those_that_were_recorded() -> None:
+def test_testnet_attesters_equal_the_recorded_ones() -> None:
     named = json.loads((GOLDEN / "attesters.json").read_text())["testnet"]
     assert list(load_network("testnet").attesters) == named
 
 
 @pytest.mark.parametrize("name", ["mainnet"])
-def test_without_attesters_nothing_is_believed(name: str) -> None:
+def test_no_configured_attesters_refuse_any_attestation(name: str) -> None:
     network = load_network(name)
     (message, attestation), *_ = recorded()
     signing = check_signatures(
@@ -85,7 +83,7 @@ def test_without_attesters_nothing_is_believed(name: str) -> None:
     assert len(signing.attesters) == 2
 
 
-def test_two_of_the_trusted_in_order_do() -> None:
+def test_two_trusted_signatures_in_order_are_accepted() -> None:
     for first, second in ((0, 1), (0, 2), (1, 2)):
         assert refusal(sign(KEYS[first], KEYS[second])) is None
 
@@ -105,36 +103,36 @@ def test_two_of_the_trusted_in_order_do() -> None:
         (bytes(64) + b"\x1b" + sign(KEYS[1]), "cannot be"),
     ],
 )
-def test_what_the_contract_would_refuse_is_refused(attestation: bytes, reason: str) -> None:
+def test_attestation_invalid_on_chain_is_refused(attestation: bytes, reason: str) -> None:
     found = refusal(attestation)
     assert found is not None
     assert reason in found
 
 
-def test_an_attester_that_is_not_in_the_set_is_refused() -> None:
+def test_unknown_attester_is_refused() -> None:
     found = refusal(sign(KEYS[0], KEYS[1]), trusted=[ADDRESSES[0], ADDRESSES[2]])
     assert found is not None
     assert ADDRESSES[1] in found
 
 
-def test_signatures_of_another_message_are_of_strangers() -> None:
+def test_signatures_of_another_message_have_unknown_signers() -> None:
     found = refusal(sign(KEYS[0], KEYS[1], message=MESSAGE + b"!"))
     assert found is not None
 
 
-def test_a_high_s_is_the_same_signer_and_refused_all_the_same() -> None:
+def test_high_s_recovers_the_same_signer_and_is_refused() -> None:
     attestation = with_high_s(sign(KEYS[0])) + sign(KEYS[1])
     signing = check_signatures(MESSAGE, attestation, ADDRESSES, 2)
     assert signing.attesters == tuple(ADDRESSES[:2])
     assert signing.refusal is not None
 
 
-def test_an_attested_burn_goes_back_to_its_source_bytes() -> None:
+def test_attested_burn_is_stripped_to_its_source_bytes() -> None:
     (message, _), *_ = recorded()
     assert strip_attestation(message) == source_bytes(message)
 
 
-def test_an_attested_message_of_somebody_elses_loses_what_the_header_gained() -> None:
+def test_foreign_attested_message_loses_only_header_fields() -> None:
     (burn, _), *_ = recorded()
     foreign = burn[:148] + b"somebody's own body"
     emitted = strip_attestation(foreign)
@@ -144,6 +142,6 @@ def test_an_attested_message_of_somebody_elses_loses_what_the_header_gained() ->
     assert (emitted[:12], emitted[44:144]) == (foreign[:12], foreign[44:144])
 
 
-def test_what_is_no_message_has_no_source_bytes() -> None:
+def test_malformed_message_has_no_source_bytes() -> None:
     with pytest.raises(Undecodable):
         strip_attestation(b"short")

@@ -82,7 +82,7 @@ def short(word: str) -> str:
 # Reading
 
 
-def test_a_message_reads_as_the_attestation_service_reads_it():
+def test_message_parses_as_by_the_attestation_service():
     for answer in service_answers():
         message, theirs = parse_message(raw(answer["message"])), answer["decodedMessage"]
         assert message.source_domain == int(theirs["sourceDomain"])
@@ -97,7 +97,7 @@ def test_a_message_reads_as_the_attestation_service_reads_it():
         assert message.raw_body == raw(theirs["messageBody"])
 
 
-def test_a_burn_body_reads_as_the_attestation_service_reads_it():
+def test_burn_body_parses_as_by_the_attestation_service():
     for answer in service_answers():
         body = parse_message(raw(answer["message"])).body
         theirs = answer["decodedMessage"]["decodedMessageBody"]
@@ -112,7 +112,7 @@ def test_a_burn_body_reads_as_the_attestation_service_reads_it():
         assert body.hook_data == raw(theirs["hookData"])
 
 
-def test_a_fast_burn_to_stellar_names_fee_expiration_and_recipient():
+def test_fast_stellar_burn_has_fee_expiration_and_recipient():
     message = parse_message(attested()["base-to-stellar-mainnet-fast"])
     assert (message.source_domain, message.destination_domain) == (6, 27)
     assert message.finality_threshold_executed == 1000
@@ -132,7 +132,7 @@ def test_a_fast_burn_to_stellar_names_fee_expiration_and_recipient():
     )
 
 
-def test_a_message_of_somebody_elses_protocol_has_no_burn_body():
+def test_message_of_other_protocol_has_no_burn_body():
     message = attested()["base-to-stellar-mainnet-fast"]
     assert parse_message(message[:148]).body is None
     assert parse_message(message[:148] + b"hello").raw_body == b"hello"
@@ -149,7 +149,7 @@ def test_a_message_of_somebody_elses_protocol_has_no_burn_body():
         (b"\0\0\0\2" + bytes(400), "has version 2"),
     ],
 )
-def test_what_is_not_a_v2_message_is_undecodable(message, reason):
+def test_non_v2_message_is_undecodable(message, reason):
     with pytest.raises(Undecodable, match=reason):
         parse_message(message)
 
@@ -157,7 +157,7 @@ def test_what_is_not_a_v2_message_is_undecodable(message, reason):
 # One transfer, two chains
 
 
-def test_source_bytes_are_the_message_with_four_ranges_zeroed():
+def test_source_bytes_have_four_ranges_zeroed():
     filled = {*range(12, 44), *range(144, 148), *range(312, 376)}
     for message in every_message():
         source = source_bytes(message)
@@ -170,18 +170,18 @@ def test_source_bytes_are_the_message_with_four_ranges_zeroed():
         assert source_bytes(source) == source
 
 
-def test_a_message_without_a_burn_has_no_known_source_bytes():
+def test_message_without_burn_has_no_known_source_bytes():
     with pytest.raises(Undecodable, match="without a burn body"):
         source_bytes(attested()["base-to-stellar-mainnet-fast"][:148] + b"hello")
 
 
-def test_a_burn_and_its_mint_have_the_same_key():
+def test_burn_and_its_mint_have_the_same_key():
     for message in every_message():
         here, there = parse_message(source_bytes(message)), parse_message(message)
         assert key_of(here) == key_of(there) is not None
 
 
-def test_a_burn_key_is_the_hash_of_domains_sender_and_source_body():
+def test_burn_key_hashes_domains_sender_and_source_body():
     message = attested()["base-to-stellar-mainnet-fast"]
     body = bytearray(message[148:])
     body[164:228] = bytes(64)
@@ -198,7 +198,7 @@ def test_different_burns_have_different_keys():
     assert key != burn_key(6, 27, parsed.recipient, parsed.raw_body)
 
 
-def test_what_is_not_a_burn_has_no_key():
+def test_message_without_burn_has_no_key():
     assert burn_key(6, 27, Bytes32("0x" + "11" * 32), b"hello") is None
     assert burn_key(6, 27, Bytes32("0x" + "11" * 32), bytes(300)) is None
 
@@ -212,7 +212,7 @@ def key_of(message: CctpMessage) -> Bytes32 | None:
 # Hook data
 
 
-def test_real_hook_data_names_its_recipient():
+def test_recorded_hook_data_names_its_recipient():
     recipients = {}
     for name, message in attested().items():
         body = parse_message(message).body
@@ -257,11 +257,11 @@ def test_every_kind_of_recipient_is_read(recipient):
         *("checksum", "case", "evm", "not ascii", "empty", "muxed contract"),
     ],
 )
-def test_hook_data_that_the_forwarder_refuses_has_no_recipient(hook):
+def test_hook_data_refused_by_forwarder_has_no_recipient(hook):
     assert forward_recipient(hook) is None
 
 
-def test_a_tag_is_sixteen_bytes_after_the_recipient():
+def test_tag_is_16_bytes_after_the_recipient():
     assert transfer_tag(make_hook(rest=TAG)) == TAG
     assert transfer_tag(make_hook(MUXED, rest=TAG)) == TAG
     assert transfer_tag(make_hook()) is None
@@ -269,7 +269,7 @@ def test_a_tag_is_sixteen_bytes_after_the_recipient():
     assert transfer_tag(make_hook(rest=TAG[:-1])) is None
 
 
-def test_a_tag_is_the_whole_hook_data_towards_evm():
+def test_tag_is_the_whole_hook_data_towards_evm():
     assert transfer_tag(TAG) == TAG
     assert transfer_tag(TAG[:-1]) is None
     assert transfer_tag(b"") is None
@@ -278,13 +278,13 @@ def test_a_tag_is_the_whole_hook_data_towards_evm():
 # Attestations
 
 
-def test_genuine_attestations_are_by_the_known_attesters():
+def test_recorded_attestations_are_by_known_attesters():
     assert len(signed()) == 3
     for message, attestation in signed():
         assert recover_attesters(message, attestation) == ATTESTERS
 
 
-def test_an_attestation_covers_the_attested_bytes_and_not_the_source_bytes():
+def test_attestation_covers_attested_bytes_not_source_bytes():
     message, attestation = signed()[0]
     assert attestation_digest(message) == keccak(message)
     assert not set(ATTESTERS) & set(recover_attesters(source_bytes(message), attestation))
@@ -302,6 +302,6 @@ def test_an_attestation_covers_the_attested_bytes_and_not_the_source_bytes():
         (bytes(64) + b"\x1b", "cannot be"),
     ],
 )
-def test_an_attestation_that_cannot_be_is_refused(attestation, reason):
+def test_malformed_attestation_is_refused(attestation, reason):
     with pytest.raises(ValueError, match=reason):
         recover_attesters(b"message", attestation)

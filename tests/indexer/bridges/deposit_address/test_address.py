@@ -1,4 +1,4 @@
-"""A deposit's address, from public data alone."""
+"""Deposit addresses, computed from public data."""
 
 import hashlib
 import json
@@ -44,19 +44,19 @@ OTHER: dict[str, Any] = {
 }
 
 
-def test_a_deposits_address_is_what_it_was(golden: Callable[[str, Any], None]) -> None:
+def test_deposit_addresses_equal_the_golden_vectors(golden: Callable[[str, Any], None]) -> None:
     golden("deposits/vectors.json", as_json(vectors()))
 
 
 @pytest.mark.parametrize("member", OTHER)
-def test_another_promise_is_another_address(member: str) -> None:
+def test_changed_promise_changes_the_address(member: str) -> None:
     network = with_factories("mainnet")
     deposit = make_deposit(chain="eip155:1")
     other = make_deposit(**{"chain": "eip155:1", member: OTHER[member]})
     assert deposit_address(network, deposit) != deposit_address(network, other)
 
 
-def test_the_constants_are_those_of_the_compiled_contracts() -> None:
+def test_constants_equal_the_compiled_contracts() -> None:
     def code_hash(name: str) -> bytes:
         return keccak(artifact(name, DEPOSIT_ARTIFACTS).bytecode)
 
@@ -66,7 +66,7 @@ def test_the_constants_are_those_of_the_compiled_contracts() -> None:
 
 
 @pytest.mark.parametrize("artifacts", [DEPOSIT_ARTIFACTS, TEST_ARTIFACTS])
-def test_every_source_is_compiled_and_no_artifact_is_stale(artifacts: Path) -> None:
+def test_artifacts_exist_and_match_their_sources(artifacts: Path) -> None:
     sources = artifacts.parent.glob("*.sol")
     now = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
     compiled: dict[str, str] = {}
@@ -75,7 +75,7 @@ def test_every_source_is_compiled_and_no_artifact_is_stale(artifacts: Path) -> N
     assert compiled == now
 
 
-def test_only_the_devnet_has_a_factory_so_far() -> None:
+def test_only_the_devnet_has_a_factory() -> None:
     factories = {
         name: {chain.deposit_factory for chain in load_network(name).evm}
         for name in ("mainnet", "testnet", "devnet")
@@ -97,17 +97,17 @@ def test_only_the_devnet_has_a_factory_so_far() -> None:
         ({"owner": load_network("devnet").stellar.oft}, "is not a Stellar account"),
     ],
 )
-def test_a_promise_that_cannot_be_kept_is_refused(changes: dict[str, Any], problem: str) -> None:
+def test_invalid_promise_is_refused(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         make_deposit(**changes)
 
 
-def test_a_chain_without_a_factory_has_no_deposit_addresses() -> None:
+def test_chain_without_factory_has_no_deposit_addresses() -> None:
     with pytest.raises(ConfigurationError, match="eip155:1 has no deposit_factory"):
         deposit_address(load_network("mainnet"), make_deposit(chain="eip155:1"))
 
 
-def test_a_factory_of_another_build_is_refused() -> None:
+def test_factory_of_another_build_is_refused() -> None:
     network = with_factories("devnet")
     object.__setattr__(network.evm[0], "deposit_factory", "0x" + "11" * 20)
     with pytest.raises(ConfigurationError, match="is not this build's"):
@@ -130,20 +130,20 @@ def test_a_factory_of_another_build_is_refused() -> None:
         ),
     ],
 )
-def test_a_deposit_needs_a_bridge(network: str, changes: dict[str, Any], problem: str) -> None:
+def test_deposit_needs_a_bridge(network: str, changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         deposit_address(with_factories(network), make_deposit(**changes))
 
 
 @pytest.mark.parametrize("max_fee", [-1, 10_001])
-def test_no_burn_is_encoded_with_a_fee_that_was_not_promised(max_fee: int) -> None:
+def test_burn_above_the_promised_fee_is_not_encoded(max_fee: int) -> None:
     with pytest.raises(ValueError, match="not within the terms"):
         burn_call(
             with_factories("devnet"), make_deposit(), max_fee=BaseUnits(max_fee), min_finality=1000
         )
 
 
-def test_each_bridge_carries_its_own_deposits() -> None:
+def test_deposit_of_the_other_bridge_is_refused() -> None:
     network = with_factories("devnet")
     with pytest.raises(ValueError, match="cctp does not carry a deposit of oft"):
         burn_call(network, make_deposit(bridge="oft"), max_fee=BaseUnits(0), min_finality=1000)
@@ -151,7 +151,7 @@ def test_each_bridge_carries_its_own_deposits() -> None:
         send_call(network, make_deposit())
 
 
-def test_the_document_names_the_contracts_and_shows_a_vector() -> None:
+def test_document_names_contracts_and_has_a_vector() -> None:
     text = DOCUMENT.read_text()
     [first, *_] = vectors()
     addresses = DETERMINISTIC_DEPLOYER, FACTORY, deposit_address(first.network, first.deposit)

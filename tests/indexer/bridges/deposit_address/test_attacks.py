@@ -1,4 +1,4 @@
-"""What a stranger, a thief of the operator's key, or a token of an attacker's cannot do."""
+"""Attacks on deposits by other accounts, by a stolen operator key and by malicious tokens."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ def opcodes(code: bytes) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("bridge", ["cctp", "oft"])
-def test_a_stranger_moves_nothing_before_it_is_released(stand: Stand, bridge: Any) -> None:
+def test_other_account_moves_no_funds_before_release(stand: Stand, bridge: Any) -> None:
     deposit = stand.deposit(bridge=bridge)
     token = stand.usdc if bridge == "cctp" else stand.usdt0
     at = stand.pay(deposit)
@@ -91,7 +91,7 @@ def test_a_stranger_moves_nothing_before_it_is_released(stand: Stand, bridge: An
         {"operator": MINE, "amount": 1, "min_received": 1},
     ],
 )
-def test_terms_of_ones_own_move_ones_own_money_alone(stand: Stand, changes: dict[str, Any]) -> None:
+def test_forged_terms_cannot_move_a_deposit(stand: Stand, changes: dict[str, Any]) -> None:
     """The same transfer id and all, but for what an attacker would want otherwise."""
     deposit = stand.deposit()
     at = stand.pay(deposit)
@@ -103,7 +103,7 @@ def test_terms_of_ones_own_move_ones_own_money_alone(stand: Stand, changes: dict
     assert stand.devnet.balance_of(stand.usdc, at) == deposit.amount
 
 
-def test_a_route_of_ones_own_moves_nothing(stand: Stand) -> None:
+def test_forged_route_cannot_move_a_deposit(stand: Stand) -> None:
     """A messenger of the attacker's would take the allowance; with it, it is another address."""
     deposit = stand.deposit(operator=MINE)
     forged = replace(stand, network=stand.with_chain(cctp_token_messenger=EvmAddress(MINE)))
@@ -117,7 +117,7 @@ def test_a_route_of_ones_own_moves_nothing(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("who", ["mallory", "operator", "payer"])
-def test_a_forwarder_obeys_its_factory_alone(stand: Stand, who: str) -> None:
+def test_forwarder_obeys_only_its_factory(stand: Stand, who: str) -> None:
     account = ACCOUNTS[who]
     deposit = stand.deposit()
     at = stand.pay(deposit)
@@ -131,7 +131,7 @@ def test_a_forwarder_obeys_its_factory_alone(stand: Stand, who: str) -> None:
     assert stand.devnet.balance_of(stand.usdc, at) == deposit.amount
 
 
-def test_dust_sent_ahead_neither_stops_a_burn_nor_joins_it(stand: Stand) -> None:
+def test_earlier_dust_neither_stops_nor_joins_a_burn(stand: Stand) -> None:
     deposit = stand.deposit(refund_to=PAYER.address.lower())
     at = stand.pay(deposit, 1)
     stand.pay(deposit)
@@ -144,7 +144,7 @@ def test_dust_sent_ahead_neither_stops_a_burn_nor_joins_it(stand: Stand) -> None
 # Code
 
 
-def test_no_contract_has_an_instruction_to_change_itself_or_to_lend_itself(stand: Stand) -> None:
+def test_contracts_have_no_selfdestruct_or_foreign_delegatecall(stand: Stand) -> None:
     deposit = stand.deposit()
     at = stand.pay(deposit)
     stand.send(OPERATOR, burn(stand, deposit))
@@ -159,7 +159,7 @@ def test_no_contract_has_an_instruction_to_change_itself_or_to_lend_itself(stand
     assert 0xF5 not in set(opcodes(forwarder))
 
 
-def test_nobody_puts_other_code_at_an_address_nor_the_same_a_second_time(stand: Stand) -> None:
+def test_code_at_a_deposit_address_cannot_be_replaced(stand: Stand) -> None:
     deposit = stand.deposit()
     at = stand.pay(deposit)
     code = artifact("DepositForwarder", DEPOSIT_ARTIFACTS).bytecode
@@ -172,14 +172,14 @@ def test_nobody_puts_other_code_at_an_address_nor_the_same_a_second_time(stand: 
     assert stand.code(at) == before
 
 
-def test_the_factory_is_put_in_its_place_once(stand: Stand) -> None:
+def test_factory_is_deployed_once(stand: Stand) -> None:
     factory = artifact("DepositFactory", DEPOSIT_ARTIFACTS).bytecode
     assert stand.code(stand.devnet.addresses.deposit_factory) != "0x"
     with pytest.raises(RpcFailed, match="reverted"):
         stand.devnet.send(MALLORY, DETERMINISTIC_DEPLOYER, bytes(32) + factory)
 
 
-def test_code_that_a_stranger_had_put_there_first_is_the_same(stand: Stand) -> None:
+def test_code_deployed_first_by_another_account_is_equal(stand: Stand) -> None:
     """A refund of a worthless token deploys a released forwarder before its operator does."""
     deposit = stand.released()
     at = stand.pay(deposit)
@@ -191,7 +191,7 @@ def test_code_that_a_stranger_had_put_there_first_is_the_same(stand: Stand) -> N
     assert stand.devnet.balance_of(stand.usdc, at) == 0
 
 
-def test_native_coin_that_is_forced_in_stops_nothing_and_goes_back(stand: Stand) -> None:
+def test_forced_native_coin_is_refunded_and_blocks_no_call(stand: Stand) -> None:
     payee = "0x" + "77" * 20
     deposit = stand.deposit(bridge="oft", refund_to=payee)
     at = stand.pay(deposit)
@@ -207,7 +207,7 @@ def test_native_coin_that_is_forced_in_stops_nothing_and_goes_back(stand: Stand)
     assert stand.native(payee) == 22
 
 
-def test_a_deployment_of_somebody_elses_cannot_be_at_a_deposits_address(stand: Stand) -> None:
+def test_foreign_deployment_cannot_take_a_deposit_address(stand: Stand) -> None:
     deposit = stand.deposit()
     code = artifact("DepositForwarder", DEPOSIT_ARTIFACTS).bytecode
     by_nonce = {create_address(MINE, nonce) for nonce in range(128)}
@@ -218,7 +218,7 @@ def test_a_deployment_of_somebody_elses_cannot_be_at_a_deposits_address(stand: S
 # Whoever has the operator's key
 
 
-def test_the_operator_cannot_let_fees_take_more_than_was_promised(stand: Stand) -> None:
+def test_operator_cannot_exceed_the_promised_fee(stand: Stand) -> None:
     deposit = stand.deposit()
     at = stand.pay(deposit)
     allowed = deposit.amount - deposit.min_received
@@ -240,7 +240,7 @@ def test_the_operator_cannot_let_fees_take_more_than_was_promised(stand: Stand) 
     ],
     ids=["amount", "min_received", "transfer_id", "refund_to", "expires_at"],
 )
-def test_the_operator_cannot_change_a_word_of_the_terms(
+def test_operator_cannot_change_any_word_of_the_terms(
     stand: Stand, index: int, word: bytes
 ) -> None:
     deposit = stand.deposit()
@@ -253,7 +253,7 @@ def test_the_operator_cannot_change_a_word_of_the_terms(
     assert stand.devnet.balance_of(stand.usdc, at) == deposit.amount
 
 
-def test_nothing_is_returned_to_the_zero_address(stand: Stand) -> None:
+def test_refund_to_the_zero_address_is_refused(stand: Stand) -> None:
     """Our encoder writes no such terms, so the call is made of good ones."""
     deposit = stand.deposit()
     for call in (
@@ -300,7 +300,7 @@ REENTRIES: dict[str, Calls] = {
 
 
 @pytest.mark.parametrize("reentry", REENTRIES)
-def test_a_token_that_calls_back_gets_nowhere(stand: Stand, reentry: str) -> None:
+def test_reentrant_token_fails(stand: Stand, reentry: str) -> None:
     deposit = stand.deposit()
     at = stand.pay(deposit)
     token = Bait(stand, stand.make("CallbackCoin"))
@@ -311,7 +311,7 @@ def test_a_token_that_calls_back_gets_nowhere(stand: Stand, reentry: str) -> Non
     assert stand.devnet.balance_of(stand.usdc, at) == deposit.amount
 
 
-def test_a_token_that_calls_back_after_the_release_does_what_anybody_might(stand: Stand) -> None:
+def test_reentrant_token_after_release_makes_only_open_calls(stand: Stand) -> None:
     deposit = stand.released(refund_to=PAYER.address.lower())
     at = stand.pay(deposit)
     token = Bait(stand, stand.make("CallbackCoin"))
@@ -323,7 +323,7 @@ def test_a_token_that_calls_back_after_the_release_does_what_anybody_might(stand
 
 
 @pytest.mark.parametrize("reentry", REENTRIES)
-def test_a_refunded_account_that_calls_back_gets_nowhere(stand: Stand, reentry: str) -> None:
+def test_reentrant_refund_account_fails(stand: Stand, reentry: str) -> None:
     account = Bait(stand, stand.make("CallingBack"))
     deposit = stand.deposit(refund_to=account.at)
     at = stand.pay(deposit)
@@ -335,7 +335,7 @@ def test_a_refunded_account_that_calls_back_gets_nowhere(stand: Stand, reentry: 
     assert stand.devnet.balance_of(stand.usdc, at) == deposit.amount
 
 
-def test_an_account_that_refuses_its_refund_keeps_it_where_it_is(stand: Stand) -> None:
+def test_refund_refused_by_the_account_stays_in_place(stand: Stand) -> None:
     deposit = stand.deposit(refund_to=stand.usdc)
     at = stand.pay(deposit)
     stand.devnet.send(MALLORY, at, b"", value=5)
@@ -348,7 +348,7 @@ def test_an_account_that_refuses_its_refund_keeps_it_where_it_is(stand: Stand) -
 @pytest.mark.parametrize(
     ("name", "reason"), [("RefusingCoin", "TokenRefused"), ("FeeOnTopCoin", "balance")]
 )
-def test_a_token_that_refuses_or_takes_more_stops_its_own_refund_alone(
+def test_refusing_or_charging_token_stops_only_its_own_refund(
     stand: Stand, name: str, reason: str
 ) -> None:
     deposit = stand.deposit()
@@ -362,9 +362,7 @@ def test_a_token_that_refuses_or_takes_more_stops_its_own_refund_alone(
 
 
 @pytest.mark.parametrize("name", ["RefusingCoin", "FeeOnTopCoin"])
-def test_a_deposit_in_a_token_that_refuses_or_takes_more_does_not_cross(
-    stand: Stand, name: str
-) -> None:
+def test_deposit_in_refusing_or_charging_token_is_not_bridged(stand: Stand, name: str) -> None:
     """If an issuer turned its token into one of these: nothing is half done."""
     token = stand.make(name)
     adapter = stand.make("OftAdapter", ("address",), token)
@@ -378,7 +376,7 @@ def test_a_deposit_in_a_token_that_refuses_or_takes_more_does_not_cross(
     assert stand.code(at) == "0x"
 
 
-def test_an_address_without_code_is_no_token(stand: Stand) -> None:
+def test_address_without_code_is_not_a_token(stand: Stand) -> None:
     deposit = stand.deposit()
     with pytest.raises(RpcFailed, match="reverted"):
         stand.send(OPERATOR, refund_call(stand.network, deposit, EvmAddress(MINE)))
@@ -400,7 +398,7 @@ STEPS = st.lists(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
-def test_whatever_happens_money_is_with_the_owner_the_payer_or_still_there(
+def test_funds_stay_or_go_to_owner_or_payer_in_any_sequence(
     stand: Stand, steps: list[tuple[str, str, bool]]
 ) -> None:
     """Two deposits, one released; everybody tries everything; every unit is accounted for."""

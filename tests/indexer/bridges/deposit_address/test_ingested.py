@@ -1,4 +1,4 @@
-"""What deposits leave in the warehouse, read off a real local chain by its follower's own steps."""
+"""Facts of deposits, ingested from a real local chain."""
 
 from contextlib import closing
 
@@ -23,7 +23,7 @@ def ingest(engine: Engine, stand: Stand) -> None:
             pass
 
 
-def test_a_burn_and_a_refund_of_a_deposit_are_facts_that_name_its_address(
+def test_burn_and_refund_facts_name_the_deposit_address(
     stand: Stand, indexer_engine: Engine
 ) -> None:
     deposit = stand.deposit(refund_to=PAYER.address.lower())
@@ -44,9 +44,7 @@ def test_a_burn_and_a_refund_of_a_deposit_are_facts_that_name_its_address(
     assert row.tx_hash == receipt.transaction_hash
 
 
-def test_a_strangers_token_leaves_nothing_in_the_warehouse(
-    stand: Stand, indexer_engine: Engine
-) -> None:
+def test_unknown_token_writes_no_row(stand: Stand, indexer_engine: Engine) -> None:
     """Anybody may have the factory say that a token of their own was refunded."""
     deposit = stand.released(operator=MALLORY.address.lower())
     token = stand.make("SilentCoin")

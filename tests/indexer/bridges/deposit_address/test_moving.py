@@ -1,4 +1,4 @@
-"""Deposits on a real local chain: found where they were computed to be, moved on, returned."""
+"""Deposits on a real local chain: addresses, burns, sends and refunds."""
 
 from dataclasses import replace
 
@@ -88,7 +88,7 @@ def refunded(receipt: Receipt) -> list[tuple[str, str, str, int]]:
 # Addresses
 
 
-def test_the_chain_computes_the_written_down_addresses_too(stand: Stand) -> None:
+def test_chain_computes_the_golden_addresses(stand: Stand) -> None:
     for vector in vectors():
         there = chains_address(stand, vector.network, vector.deposit)
         assert there == replace(stand, network=vector.network).address(vector.deposit)
@@ -103,7 +103,7 @@ def test_the_chain_computes_the_written_down_addresses_too(stand: Stand) -> None
     people=st.tuples(*[st.binary(min_size=20, max_size=20).filter(any)] * 2),
     expires_at=st.integers(1, 2**63 - 1),
 )
-def test_the_chain_computes_every_address_that_we_do(
+def test_chain_computes_any_address_as_python(
     stand: Stand, bridge, key, transfer_id, amounts, people, expires_at
 ) -> None:
     deposit = make_deposit(
@@ -119,7 +119,7 @@ def test_the_chain_computes_every_address_that_we_do(
     assert chains_address(stand, stand.network, deposit) == stand.address(deposit)
 
 
-def test_the_chain_knows_the_same_constants(stand: Stand) -> None:
+def test_chain_has_the_same_constants(stand: Stand) -> None:
     factory = stand.devnet.addresses.deposit_factory
     [code_hash] = stand.devnet.call(factory, "FORWARDER_CODE_HASH()", returns="(bytes32)")
     [release_after] = stand.devnet.call(factory, "RELEASE_AFTER()", returns="(uint256)")
@@ -129,7 +129,7 @@ def test_the_chain_knows_the_same_constants(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("bridge", ["cctp", "oft"])
-def test_the_chain_hashes_routes_as_we_do(stand: Stand, bridge) -> None:
+def test_chain_hashes_routes_as_python(stand: Stand, bridge) -> None:
     chain, stellar = stand.network.evm[0], stand.network.stellar
     assert stellar.cctp_forwarder is not None
     forwarder = StrKey.decode_contract(stellar.cctp_forwarder)
@@ -153,7 +153,7 @@ def burned(stand: Stand, deposit: Deposit, *, max_fee: int = 0, finality: int = 
     return stand.send(OPERATOR, call)
 
 
-def test_a_paid_deposit_is_burned_to_its_owner_with_its_id(stand: Stand) -> None:
+def test_paid_deposit_is_burned_to_its_owner_with_its_id(stand: Stand) -> None:
     deposit, forwarder = stand.deposit(), stand.network.stellar.cctp_forwarder
     at = stand.pay(deposit)
     seen = events(stand, burned(stand, deposit, max_fee=10_000, finality=CONFIRMED))
@@ -178,7 +178,7 @@ def test_a_paid_deposit_is_burned_to_its_owner_with_its_id(stand: Stand) -> None
     assert stand.devnet.balance_of(stand.usdc, at) == 0
 
 
-def test_a_deposit_paid_in_two_parts_is_burned_as_one(stand: Stand) -> None:
+def test_deposit_paid_in_two_parts_is_burned_as_one(stand: Stand) -> None:
     deposit = stand.deposit()
     stand.pay(deposit, 15_000_000)
     with pytest.raises(Reverted, match="exceeds balance"):
@@ -188,7 +188,7 @@ def test_a_deposit_paid_in_two_parts_is_burned_as_one(stand: Stand) -> None:
     assert burn.amount == 20_000_000
 
 
-def test_of_too_much_the_promised_amount_is_burned_and_the_rest_returned(stand: Stand) -> None:
+def test_excess_above_the_promised_amount_is_refunded(stand: Stand) -> None:
     deposit = stand.deposit(refund_to=PAYER.address.lower())
     at = stand.pay(deposit, deposit.amount + 7)
     burned(stand, deposit)
@@ -200,7 +200,7 @@ def test_of_too_much_the_promised_amount_is_burned_and_the_rest_returned(stand: 
     assert stand.devnet.balance_of(stand.usdc, at) == 0
 
 
-def test_a_deposit_that_is_paid_again_can_be_burned_again(stand: Stand) -> None:
+def test_second_payment_can_be_burned_again(stand: Stand) -> None:
     deposit = stand.deposit()
     at = stand.pay(deposit)
     burned(stand, deposit)
@@ -214,7 +214,7 @@ def test_a_deposit_that_is_paid_again_can_be_burned_again(stand: Stand) -> None:
 # Sending
 
 
-def test_a_paid_deposit_is_sent_to_its_owner_and_what_the_message_did_not_cost_comes_back(
+def test_paid_deposit_is_sent_and_excess_message_fee_refunded(
     stand: Stand,
 ) -> None:
     deposit = stand.deposit(bridge="oft")
@@ -241,7 +241,7 @@ def test_a_paid_deposit_is_sent_to_its_owner_and_what_the_message_did_not_cost_c
     assert stand.native(stand.devnet.addresses.endpoint) == NATIVE_FEE
 
 
-def test_a_message_that_is_not_paid_for_moves_nothing(stand: Stand) -> None:
+def test_unpaid_message_fee_moves_no_funds(stand: Stand) -> None:
     deposit = stand.deposit(bridge="oft")
     at = stand.pay(deposit)
     with pytest.raises(Reverted, match="LZ_InsufficientFee"):
@@ -249,7 +249,7 @@ def test_a_message_that_is_not_paid_for_moves_nothing(stand: Stand) -> None:
     assert stand.devnet.balance_of(stand.usdt0, at) == deposit.amount
 
 
-def test_a_token_that_returns_nothing_crosses_by_an_adapter_time_and_again(stand: Stand) -> None:
+def test_token_without_return_value_is_sent_by_an_adapter(stand: Stand) -> None:
     token = stand.make("SilentCoin")
     adapter = stand.make("OftAdapter", ("address",), token)
     there = replace(stand, network=stand.with_chain(usdt0=token, oft=adapter))
@@ -266,7 +266,7 @@ def test_a_token_that_returns_nothing_crosses_by_an_adapter_time_and_again(stand
     assert allowance == (0,)
 
 
-def test_a_bridge_that_keeps_more_than_was_promised_is_refused(stand: Stand) -> None:
+def test_bridge_fee_above_the_promise_is_refused(stand: Stand) -> None:
     token = stand.make("SilentCoin")
     adapter = stand.make("OftAdapter", ("address",), token)
     there = replace(stand, network=stand.with_chain(usdt0=token, oft=adapter))
@@ -283,7 +283,7 @@ def test_a_bridge_that_keeps_more_than_was_promised_is_refused(stand: Stand) -> 
 
 
 @pytest.mark.parametrize("bridge", ["cctp", "oft"])
-def test_a_deposit_of_less_than_the_amount_is_returned_whole(stand: Stand, bridge) -> None:
+def test_deposit_below_the_amount_is_refunded_whole(stand: Stand, bridge) -> None:
     deposit = stand.deposit(bridge=bridge, refund_to=PAYER.address.lower())
     token = stand.usdc if bridge == "cctp" else stand.usdt0
     at = stand.pay(deposit, 19_999_999)
@@ -293,7 +293,7 @@ def test_a_deposit_of_less_than_the_amount_is_returned_whole(stand: Stand, bridg
 
 
 @pytest.mark.parametrize("name", ["usdt0", "SilentCoin"])
-def test_another_token_sent_by_mistake_is_returned(stand: Stand, name: str) -> None:
+def test_other_token_is_refunded(stand: Stand, name: str) -> None:
     token = stand.usdt0 if name == "usdt0" else stand.make(name)
     deposit = stand.deposit(refund_to=PAYER.address.lower())
     at = stand.pay(deposit)
@@ -303,7 +303,7 @@ def test_another_token_sent_by_mistake_is_returned(stand: Stand, name: str) -> N
     assert stand.devnet.balance_of(stand.usdc, at) == deposit.amount
 
 
-def test_native_coin_sent_before_there_was_code_is_returned_and_bounces_later(stand: Stand) -> None:
+def test_early_native_coin_is_refunded_and_later_bounces(stand: Stand) -> None:
     payee = "0x" + "77" * 20
     deposit = stand.deposit(refund_to=payee)
     at = stand.pay(deposit)
@@ -316,7 +316,7 @@ def test_native_coin_sent_before_there_was_code_is_returned_and_bounces_later(st
         stand.devnet.send(PAYER, at, b"", value=1)
 
 
-def test_a_native_refund_runs_before_anything_else_did(stand: Stand) -> None:
+def test_native_refund_works_as_first_call(stand: Stand) -> None:
     payee = "0x" + "77" * 20
     deposit = stand.deposit(refund_to=payee)
     stand.devnet.send(PAYER, stand.address(deposit), b"", value=5)
@@ -324,7 +324,7 @@ def test_a_native_refund_runs_before_anything_else_did(stand: Stand) -> None:
     assert stand.native(payee) == 5
 
 
-def test_there_is_nothing_to_return_of_nothing(stand: Stand) -> None:
+def test_refund_of_empty_deposit_is_refused(stand: Stand) -> None:
     deposit = stand.deposit()
     for call in (
         refund_call(stand.network, deposit, stand.usdc),
@@ -335,7 +335,7 @@ def test_there_is_nothing_to_return_of_nothing(stand: Stand) -> None:
     assert stand.code(stand.address(deposit)) == "0x"
 
 
-def test_a_deposit_on_the_wrong_chain_is_returned_there_and_never_burned(stand: Stand) -> None:
+def test_deposit_on_wrong_chain_is_refunded_not_burned(stand: Stand) -> None:
     """The factory is at one address on all chains, so the money is at the address of the terms."""
     elsewhere = replace(stand, network=stand.with_chain(id="eip155:7777"))
     deposit = elsewhere.deposit(chain="eip155:7777", refund_to=PAYER.address.lower())
@@ -347,9 +347,7 @@ def test_a_deposit_on_the_wrong_chain_is_returned_there_and_never_burned(stand: 
 
 
 @pytest.mark.parametrize("native", [False, True])
-def test_anybody_has_a_deposit_refunded_once_it_is_released_and_not_a_second_before(
-    stand: Stand, native: bool
-) -> None:
+def test_any_account_refunds_at_release_but_not_earlier(stand: Stand, native: bool) -> None:
     payee = "0x" + "77" * 20
     deposit = stand.deposit(refund_to=payee, expires_at=stand.now() + 10)
     at = stand.pay(deposit)
@@ -365,14 +363,14 @@ def test_anybody_has_a_deposit_refunded_once_it_is_released_and_not_a_second_bef
     assert left == ((9, 0) if native else (0, deposit.amount))
 
 
-def test_the_operator_still_delivers_what_is_released(stand: Stand) -> None:
+def test_operator_still_delivers_after_release(stand: Stand) -> None:
     deposit = stand.released()
     at = stand.pay(deposit)
     burned(stand, deposit)
     assert stand.devnet.balance_of(stand.usdc, at) == 0
 
 
-def test_a_frozen_address_is_refused_with_the_tokens_own_words(stand: Stand) -> None:
+def test_frozen_address_fails_with_text_of_the_token(stand: Stand) -> None:
     deposit = stand.deposit()
     at = stand.pay(deposit)
     stand.devnet.send(deployer(), stand.usdc, encode_call("blacklist(address)", at))

@@ -32,11 +32,11 @@ def make_packet(message: bytes = bytes(40)) -> bytes:
     return header + raw(guid) + message
 
 
-def test_a_real_packet_reads(golden: Callable[[str, Any], None]):
+def test_recorded_packet_is_parsed(golden: Callable[[str, Any], None]):
     golden("lz/expected/packet.json", parse_packet(real_packet()))
 
 
-def test_the_guid_is_the_hash_of_the_path():
+def test_guid_is_the_hash_of_the_path():
     header, guid = real_header()
     assert "0x" + keccak(header[1:]).hex() == guid
     packet = parse_packet(make_packet())
@@ -51,13 +51,13 @@ def test_the_guid_is_the_hash_of_the_path():
     )
 
 
-def test_the_payload_hash_is_over_guid_and_message():
+def test_payload_hash_covers_guid_and_message():
     packet = parse_packet(real_packet())
     assert packet.payload_hash == "0x" + keccak(real_packet()[81:]).hex()
 
 
 @pytest.mark.parametrize("offset", [1, 9, 13, 45, 49, 81])
-def test_a_packet_whose_guid_is_not_its_headers_is_undecodable(offset):
+def test_packet_with_guid_other_than_its_header_is_undecodable(offset):
     packet = bytearray(make_packet())
     packet[offset] ^= 1
     with pytest.raises(Undecodable, match="hashes to"):
@@ -72,12 +72,12 @@ def test_a_packet_whose_guid_is_not_its_headers_is_undecodable(offset):
         (b"\2" + make_packet()[1:], "version 2"),
     ],
 )
-def test_what_is_not_a_packet_is_undecodable(packet, reason):
+def test_malformed_packet_is_undecodable(packet, reason):
     with pytest.raises(Undecodable, match=reason):
         parse_packet(packet)
 
 
-def test_an_oft_message_names_recipient_and_shared_amount():
+def test_oft_message_has_recipient_and_shared_amount():
     plain = parse_oft_message(b"\x11" * 32 + (2**64 - 1).to_bytes(8, "big"))
     assert plain.send_to == "0x" + "11" * 32
     assert plain.amount_shared == 2**64 - 1
@@ -86,6 +86,6 @@ def test_an_oft_message_names_recipient_and_shared_amount():
     assert (composed.amount_shared, composed.compose) == (5, b"\x22" * 32 + b"hello")
 
 
-def test_an_oft_message_that_is_too_short_is_undecodable():
+def test_short_oft_message_is_undecodable():
     with pytest.raises(Undecodable, match="has 39 bytes"):
         parse_oft_message(bytes(39))

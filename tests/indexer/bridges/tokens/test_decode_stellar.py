@@ -52,7 +52,7 @@ def _movement(event: StellarEvent) -> AssetMovement:
         (_event("clawback", ADMIN, ALICE), ALICE, None),
     ],
 )
-def test_a_movement_is_read_in_the_form_of_either_protocol(
+def test_movement_is_decoded_in_both_protocol_forms(
     event: StellarEvent, sender: str | None, recipient: str | None
 ) -> None:
     found = _movement(event)
@@ -62,7 +62,7 @@ def test_a_movement_is_read_in_the_form_of_either_protocol(
 
 @pytest.mark.parametrize("parties", [(ALICE,), (ADMIN, ALICE)])
 @pytest.mark.parametrize("authorized", [True, False])
-def test_an_authorization_is_read_in_the_form_of_either_protocol(
+def test_authorization_is_decoded_in_both_protocol_forms(
     parties: tuple[str, ...], authorized: bool
 ) -> None:
     event = _event("set_authorized", *parties, data=scval.to_bool(authorized))
@@ -78,7 +78,7 @@ def test_native_lumens_are_an_asset() -> None:
 
 
 @pytest.mark.parametrize("amount", [100, -37])
-def test_a_fee_is_the_native_assets_and_a_refund_is_negative(amount: int) -> None:
+def test_fee_is_native_and_refund_is_negative(amount: int) -> None:
     event = make_stellar_event(
         NATIVE, [scval.to_symbol("fee"), scval.to_address(ALICE)], scval.to_int128(amount)
     )
@@ -92,7 +92,7 @@ def test_a_fee_is_the_native_assets_and_a_refund_is_negative(amount: int) -> Non
     )
 
 
-def test_another_contracts_fee_is_its_own_affair() -> None:
+def test_fee_event_of_other_contract_is_ignored() -> None:
     event = make_stellar_event(
         contract("a pool"), [scval.to_symbol("fee"), scval.to_address(ALICE)], FIVE
     )
@@ -100,7 +100,7 @@ def test_another_contracts_fee_is_its_own_affair() -> None:
 
 
 @pytest.mark.parametrize("name", ["transfer", "mint", "burn", "clawback", "set_authorized"])
-def test_an_event_that_another_contract_emits_is_a_look_alike(name: str) -> None:
+def test_asset_event_of_other_contract_is_a_look_alike(name: str) -> None:
     impostor = contract("an impostor")
     event = _event(name, ALICE, BOB, emitter=impostor)
     found = classify_asset_event(event, PASSPHRASE)
@@ -108,7 +108,7 @@ def test_an_event_that_another_contract_emits_is_a_look_alike(name: str) -> None
     assert (found.contract, found.claimed) == (impostor, f"stellar:{NAME}")
 
 
-def test_an_asset_of_another_network_is_a_look_alike() -> None:
+def test_asset_of_another_network_is_a_look_alike() -> None:
     event = _event("transfer", ALICE, BOB)
     assert isinstance(classify_asset_event(event, PUBNET.passphrase), ForgedAssetEvent)
 
@@ -129,12 +129,12 @@ def test_an_asset_of_another_network_is_a_look_alike() -> None:
         "XLM:",
     ],
 )
-def test_what_names_no_asset_is_a_contracts_own_event(asset: str) -> None:
+def test_event_without_asset_is_of_its_contract(asset: str) -> None:
     event = _event("transfer", ALICE, BOB, asset=asset, emitter=contract("a token"))
     assert classify_asset_event(event, PASSPHRASE) is None
 
 
-def test_a_token_that_is_no_asset_emits_its_own_events() -> None:
+def test_token_without_asset_name_is_ignored() -> None:
     event = make_stellar_event(
         contract("a token"),
         [scval.to_symbol("transfer"), scval.to_address(ALICE), scval.to_address(BOB)],
@@ -143,7 +143,7 @@ def test_a_token_that_is_no_asset_emits_its_own_events() -> None:
     assert classify_asset_event(event, PASSPHRASE) is None
 
 
-def test_other_events_of_an_assets_contract_are_no_movement() -> None:
+def test_other_events_of_an_asset_contract_are_no_movement() -> None:
     assert classify_asset_event(_event("approve", ALICE, BOB), PASSPHRASE) is None
     assert classify_asset_event(_event("set_admin", ALICE), PASSPHRASE) is None
 
@@ -165,12 +165,12 @@ def _with_muxed_id(muxed_id: xdr.SCVal) -> xdr.SCVal:
         (scval.to_bytes(bytes(range(32))), "hash:" + bytes(range(32)).hex()),
     ],
 )
-def test_a_muxed_id_is_written_by_its_kind(muxed_id: xdr.SCVal, written: str) -> None:
+def test_muxed_id_is_formatted_by_its_kind(muxed_id: xdr.SCVal, written: str) -> None:
     found = _movement(_event("transfer", ALICE, BOB, data=_with_muxed_id(muxed_id)))
     assert (found.amount, found.to_muxed_id) == (5, written)
 
 
-def test_a_movement_without_a_muxed_id_has_none() -> None:
+def test_movement_without_muxed_id_has_none() -> None:
     assert _movement(_event("transfer", ALICE, BOB)).to_muxed_id is None
     in_a_map = scval.to_struct({"amount": FIVE})
     assert _movement(_event("transfer", ALICE, BOB, data=in_a_map)).to_muxed_id is None
@@ -191,12 +191,12 @@ def test_a_movement_without_a_muxed_id_has_none() -> None:
         _event("set_authorized", ALICE, data=FIVE),
     ],
 )
-def test_an_assets_contract_with_another_shape_is_undecodable(event: StellarEvent) -> None:
+def test_asset_contract_event_of_other_shape_is_undecodable(event: StellarEvent) -> None:
     with pytest.raises(Undecodable):
         classify_asset_event(event, PASSPHRASE)
 
 
-def test_decode_keeps_the_movements_of_our_tokens_alone() -> None:
+def test_decode_keeps_only_movements_of_our_tokens() -> None:
     usdc = TESTNET.usdc.removeprefix("stellar:")
     ours = _event("transfer", ALICE, BOB, asset=usdc, emitter=TESTNET.usdc_contract)
     assert isinstance(decode(ours, TESTNET), AssetMovement)
@@ -204,13 +204,13 @@ def test_decode_keeps_the_movements_of_our_tokens_alone() -> None:
     assert decode(_event("approve", ALICE, BOB, asset=usdc), TESTNET) is None
 
 
-def test_our_token_that_names_another_asset_is_undecodable() -> None:
+def test_our_token_with_another_asset_name_is_undecodable() -> None:
     event = _event("transfer", ALICE, BOB, emitter=TESTNET.usdc_contract)
     with pytest.raises(Undecodable, match="not its asset"):
         decode(event, TESTNET)
 
 
-def test_an_asset_has_another_contract_on_each_network() -> None:
+def test_asset_has_another_contract_on_each_network() -> None:
     usdc = PUBNET.usdc.removeprefix("stellar:")
     assert asset_contract(usdc, PUBNET.passphrase) == PUBNET.usdc_contract
     assert asset_contract(usdc, TESTNET.passphrase) != PUBNET.usdc_contract
@@ -220,7 +220,7 @@ def test_an_asset_has_another_contract_on_each_network() -> None:
     )
 
 
-def test_bad_data_in_an_assets_event_names_the_event() -> None:
+def test_malformed_asset_event_data_names_the_event() -> None:
     event = dataclasses.replace(_event("burn", ALICE), value=b"\0")
     with pytest.raises(Undecodable, match="burn: data"):
         classify_asset_event(event, PASSPHRASE)

@@ -1,4 +1,4 @@
-"""Columns are held to objects: the same blocks and logs, and the same faults refused."""
+"""Columnar EVM reader against the reader of objects: equal blocks and logs, equal errors."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -139,7 +139,7 @@ def changing(number: int, **fields: Any) -> Callable[[list[Any]], Any]:
 # In order
 
 
-def test_columns_are_what_the_reader_reads():
+def test_columns_equal_the_reader():
     node = FakeNode()
     with serving(node) as url:
         reader = EvmReader(CHAIN, [url], event_topics)
@@ -155,7 +155,7 @@ def test_columns_are_what_the_reader_reads():
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
-def test_columns_of_many_recipients_are_what_the_reader_reads(is_watched):
+def test_columns_of_many_recipients_equal_the_reader(is_watched):
     watched = [address(number) for number in range(0x5000, 0x5000 + MAX_RECIPIENTS + 1)]
     watched += [WATCHED] if is_watched else []
     with serving(FakeNode()) as url:
@@ -169,20 +169,20 @@ def test_columns_of_many_recipients_are_what_the_reader_reads(is_watched):
     assert columns.logs.height == (6 + 4 if is_watched else 6)
 
 
-def test_a_range_without_logs_is_an_empty_frame():
+def test_range_without_logs_is_an_empty_frame():
     columns = read(FakeNode(), 1, 1)
     assert [block.height for block in columns.blocks] == [1]
     assert columns.logs.height == 0
     assert columns.logs.schema == LOG_COLUMNS
 
 
-def test_a_range_of_many_header_batches_joins():
+def test_range_of_many_header_batches_is_joined():
     columns = read(FakeNode(last=450), 1, 450)
     assert [block.height for block in columns.blocks] == list(range(1, 451))
     assert columns.logs.height == 225 + 150
 
 
-def test_capitals_in_hex_are_the_same_bytes():
+def test_uppercase_hex_gives_equal_columns():
     def capitals(logs: list[Any]) -> Any:
         for log in logs:
             log["topics"] = ["0x" + topic[2:].upper() for topic in log["topics"]]
@@ -194,7 +194,7 @@ def test_capitals_in_hex_are_the_same_bytes():
     assert read(FakeNode(spoil=capitals)).logs.equals(read(FakeNode()).logs)
 
 
-def test_a_log_that_does_not_say_whether_it_was_removed_is_not():
+def test_log_without_removed_field_is_kept():
     assert read(FakeNode(spoil=changing(0, removed=...))).logs.equals(read(FakeNode()).logs)
 
 
@@ -234,12 +234,12 @@ def test_a_log_that_does_not_say_whether_it_was_removed_is_not():
         ({"address": {"of": "a contract"}}, "malformed"),
     ],
 )
-def test_a_log_that_is_not_in_order_is_refused(fields: dict[str, Any], message: str):
+def test_unordered_log_is_refused(fields: dict[str, Any], message: str):
     with pytest.raises(InconsistentAnswer, match=message):
         read(FakeNode(spoil=changing(1, **fields)))
 
 
-def test_a_transfer_to_somebody_else_is_refused():
+def test_transfer_to_unwatched_address_is_refused():
     def elsewhere(logs: list[Any]) -> Any:
         return [
             {**log, "topics": [*log["topics"][:2], word(0xD4)]}
@@ -253,17 +253,17 @@ def test_a_transfer_to_somebody_else_is_refused():
 
 
 @pytest.mark.parametrize("logs", [[None], [5], ["x"], [[]], {}, "0x", None, 7, [{}]])
-def test_logs_that_are_no_list_of_logs_are_refused(logs: Any):
+def test_malformed_log_list_is_refused(logs: Any):
     with pytest.raises(InconsistentAnswer):
         read(FakeNode(spoil=lambda _: logs))
 
 
-def test_a_log_that_comes_twice_is_refused():
+def test_repeated_log_is_refused():
     with pytest.raises(InconsistentAnswer, match="came twice"):
         read(FakeNode(spoil=lambda logs: [*logs, *logs[:1]]))
 
 
-def test_headers_that_do_not_join_are_refused():
+def test_unlinked_headers_are_refused():
     def cut(header: dict[str, Any]) -> dict[str, Any]:
         return {**header, "parentHash": word(7)} if header["number"] == "0x5" else header
 
@@ -271,7 +271,7 @@ def test_headers_that_do_not_join_are_refused():
         read(FakeNode(spoil_header=cut))
 
 
-def test_a_block_replaced_while_its_logs_were_read_is_refused():
+def test_block_replaced_during_log_read_is_refused():
     with pytest.raises(InconsistentAnswer, match="replaced while reading"):
         read(FakeNode(replaced_after_logs=True))
 
@@ -281,39 +281,39 @@ def bloom_with(*items: str) -> Callable[[dict[str, Any]], Any]:
     return lambda header: {**header, "logsBloom": f"0x{bloom_of(items):0512x}"}
 
 
-def test_logs_left_out_of_a_block_whose_bloom_has_them_are_refused():
+def test_logs_missing_for_a_block_bloom_are_refused():
     node = FakeNode(spoil_header=bloom_with(str(CHAIN.oft), OFT_SENT), spoil=lambda _: [])
     with pytest.raises(InconsistentAnswer, match="receipts of block 1 "):
         read(node)
 
 
-def test_a_log_that_is_not_in_the_bloom_is_refused():
+def test_log_missing_in_the_bloom_is_refused():
     with pytest.raises(InconsistentAnswer, match="block 2 has logs that are not in its bloom"):
         read(FakeNode(spoil_header=bloom_with(str(CHAIN.oft))))
 
 
-def test_blooms_are_not_asked_where_they_cannot_be_relied_on():
+def test_unreliable_blooms_are_ignored():
     chain = replace(CHAIN, bloom_is_reliable=False)
     columns = read(FakeNode(spoil_header=bloom_with(str(CHAIN.oft))), chain=chain)
     assert columns.logs.equals(read(FakeNode()).logs)
 
 
-def test_headers_without_transactions_say_nothing_of_them():
+def test_header_without_transactions_skips_the_index_check():
     node = FakeNode(lists_transactions=False, spoil=changing(1, transactionIndex="0x7"))
     assert read(node).logs.equals(read(FakeNode()).logs)
 
 
-def test_a_node_that_has_not_got_there_is_behind():
+def test_lagging_node_is_behind():
     with pytest.raises(NodeBehind):
         read(FakeNode(), 1, LAST + 1)
 
 
-def test_a_node_of_another_chain_is_refused():
+def test_node_of_another_chain_is_refused():
     with pytest.raises(WrongChain):
         read(FakeNode(chain_id=1))
 
 
-def test_the_next_node_is_asked_where_one_is_another_chains():
+def test_failover_skips_a_node_of_another_chain():
     with serving(FakeNode(chain_id=1)) as wrong, serving(FakeNode()) as right:
         history = EvmHistory(CHAIN, [wrong, right], event_topics, timeout=5.0)
         columns = history.read_columns(Height(1), Height(LAST), [WATCHED])
@@ -324,7 +324,7 @@ def test_the_next_node_is_asked_where_one_is_another_chains():
 # Too wide
 
 
-def test_a_round_number_of_logs_may_have_been_cut():
+def test_round_number_of_logs_may_be_cut():
     node = FakeNode(last=2_000)
     with pytest.raises(RangeTooWide, match="exactly 1000 logs"):
         read(node, 1, 2_000)
@@ -338,7 +338,7 @@ def test_a_round_number_of_logs_may_have_been_cut():
         ("unknown block", NodeBehind),
     ],
 )
-def test_what_a_node_says_instead_of_logs_is_sorted(words: str, kind: type[IndexerError]):
+def test_log_errors_are_classified(words: str, kind: type[IndexerError]):
     def refuse(_: list[Any]) -> Any:
         raise Refused(-32005, words)
 
@@ -346,7 +346,7 @@ def test_what_a_node_says_instead_of_logs_is_sorted(words: str, kind: type[Index
         read(FakeNode(spoil=refuse))
 
 
-def test_an_answer_beyond_the_limit_is_too_wide(monkeypatch: pytest.MonkeyPatch):
+def test_response_over_the_limit_is_too_wide(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(evm_history, "MAX_RESPONSE_BYTES", 2_000)
     with pytest.raises(RangeTooWide, match=r"blocks 1 to 12: .* over 2000 bytes"):
         read(FakeNode())

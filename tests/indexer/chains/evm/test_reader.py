@@ -1,4 +1,4 @@
-"""The EVM reader against a real node (anvil), and against one that can be told to misbehave."""
+"""EVM reader against a real node (anvil) and against a fake node with faults."""
 
 import json
 import threading
@@ -135,7 +135,7 @@ def transfer(token: str, recipient: str, amount: int) -> tuple[str, str, str, st
     return token, TRANSFER_TOPIC, PAYER, recipient, amount
 
 
-def test_blocks_of_a_range_join(anvil, reader):
+def test_blocks_of_a_range_are_linked(anvil, reader):
     reader.check_identity()
     first = reader.head().height
     for _ in range(3):
@@ -148,14 +148,14 @@ def test_blocks_of_a_range_join(anvil, reader):
         assert after.time >= before.time
 
 
-def test_a_range_of_more_calls_than_a_batch_takes_is_read(anvil, reader):
+def test_range_over_one_batch_of_calls_is_read(anvil, reader):
     first = reader.head().height
     anvil.rpc.call("anvil_mine", [hex(MAX_BATCH + 20)])
     found = reader.read(first, first + MAX_BATCH + 20, [WATCHED])
     assert len(found.blocks) == MAX_BATCH + 21
 
 
-def test_logs_of_ours_come_in_order_and_others_do_not_come(anvil, reader):
+def test_only_own_logs_are_returned_in_order(anvil, reader):
     hashes = anvil.emit(
         transfer(USDC, WATCHED, 5),
         transfer(USDC, UNWATCHED, 6),
@@ -179,13 +179,13 @@ def test_logs_of_ours_come_in_order_and_others_do_not_come(anvil, reader):
     assert (first.seen.block_hash, first.seen.block_time) == (head.hash, head.time)
 
 
-def test_without_watched_addresses_no_transfer_comes(anvil, reader):
+def test_no_watched_address_gives_no_transfer(anvil, reader):
     anvil.emit(transfer(USDC, WATCHED, 5))
     head = reader.head().height
     assert reader.read(head, head, []).events == ()
 
 
-def test_more_watched_addresses_than_one_query_holds_are_all_asked_for(anvil, reader):
+def test_addresses_over_one_query_are_all_queried(anvil, reader):
     many = [address(number) for number in range(0x5000, 0x5000 + 1_200)]
     anvil.emit(*(transfer(USDC, each, 1) for each in (many[0], many[600], many[-1])))
     head = reader.head().height
@@ -193,7 +193,7 @@ def test_more_watched_addresses_than_one_query_holds_are_all_asked_for(anvil, re
     assert [log.topics[2] for log in found.events] == [word(many[i]) for i in (0, 600, 1_199)]
 
 
-def test_recipients_beyond_limit_are_looked_up_here(anvil, reader):
+def test_recipients_over_the_limit_are_filtered_locally(anvil, reader):
     many = [address(number) for number in range(0x5000, 0x5000 + MAX_RECIPIENTS + 1)]
     anvil.emit(*(transfer(USDC, each, 1) for each in (many[0], UNWATCHED, many[-1])))
     head = reader.head().height
@@ -208,7 +208,7 @@ def test_queries_stop_growing_with_recipients():
     assert len(transfer_filters(CHAIN, None)) == 1
 
 
-def test_a_chain_without_our_contracts_is_asked_for_no_logs(anvil):
+def test_chain_without_contracts_requests_no_logs(anvil):
     empty = replace(
         CHAIN,
         usdc=None,
@@ -224,7 +224,7 @@ def test_a_chain_without_our_contracts_is_asked_for_no_logs(anvil):
         assert reader.read(head, head, [WATCHED]).events == ()
 
 
-def test_a_bloom_that_says_yes_by_chance_is_settled_by_the_receipts(anvil, reader):
+def test_false_positive_bloom_is_settled_by_receipts(anvil, reader):
     # The token and the watched recipient are in the block, not in one log.
     anvil.emit(
         (USDC, topic_of("Approval(address,address,uint256)"), PAYER, UNWATCHED, 1),
@@ -234,7 +234,7 @@ def test_a_bloom_that_says_yes_by_chance_is_settled_by_the_receipts(anvil, reade
     assert reader.read(head, head, [WATCHED]).events == ()
 
 
-def test_what_the_node_does_not_have_yet_is_behind(reader):
+def test_missing_block_is_behind(reader):
     head = reader.head().height
     beyond = Height(head + 1)
     with pytest.raises(NodeBehind):
@@ -245,7 +245,7 @@ def test_what_the_node_does_not_have_yet_is_behind(reader):
         reader.read(head, beyond, [])
 
 
-def test_a_node_of_another_chain_is_refused_before_anything_is_read(anvil):
+def test_node_of_another_chain_is_refused_before_reading(anvil):
     with reading(replace(CHAIN, id=ChainId("eip155:1")), anvil.http) as reader:
         with pytest.raises(WrongChain, match="serves eip155:31337, not eip155:1"):
             reader.check_identity()
@@ -253,7 +253,7 @@ def test_a_node_of_another_chain_is_refused_before_anything_is_read(anvil):
             reader.head()
 
 
-def test_a_receipt_says_what_became_of_a_transaction(anvil, reader):
+def test_receipt_has_the_result_of_a_transaction(anvil, reader):
     (sent,) = anvil.emit(transfer(USDC, WATCHED, 5))
     receipt = reader.proven_receipt_from(reader.nodes.current, sent)
     head = reader.head()
@@ -283,7 +283,7 @@ def later(seconds: float, action: Callable[[], None]) -> threading.Timer:
     return timer
 
 
-def test_a_head_that_is_already_there_comes_at_once(anvil, waiting):
+def test_known_head_is_returned_at_once(anvil, waiting):
     head = waiting.head()
     assert waiting.wait_for_head(Height(head.height - 1), 5.0) == head
 
@@ -294,7 +294,7 @@ def test_no_new_head_is_none(waiting):
     assert 0.1 <= time.monotonic() - started < 2
 
 
-def test_a_new_head_ends_the_wait_and_can_be_read(anvil, waiting):
+def test_new_head_ends_the_wait_and_can_be_read(anvil, waiting):
     for _ in range(3):
         before = waiting.head().height
         mining = later(0.05, anvil.mine)
@@ -305,7 +305,7 @@ def test_a_new_head_ends_the_wait_and_can_be_read(anvil, waiting):
         assert waiting.read(head.height, head.height, [WATCHED]).blocks == (head,)
 
 
-def test_only_the_newest_of_several_heads_comes(anvil, waiting):
+def test_only_the_newest_of_several_heads_is_returned(anvil, waiting):
     before = waiting.head().height
     assert waiting.wait_for_head(before, 0.05) is None
     for _ in range(5):
@@ -473,7 +473,7 @@ def read(reader: EvmReader, first: int = 3, last: int = 7) -> list[EvmLog]:
     return [event for event in found.events if isinstance(event, EvmLog)]
 
 
-def test_a_faultless_answer_is_read(node, faulty):
+def test_valid_response_is_read(node, faulty):
     node.logs = [fake_log(6, 4), fake_log(5, 9), fake_log(5, 2)]
     assert [(log.seen.height, log.seen.position) for log in read(faulty)] == [
         (5, 2),
@@ -482,7 +482,7 @@ def test_a_faultless_answer_is_read(node, faulty):
     ]
 
 
-def test_a_block_is_read_in_one_request(node, faulty):
+def test_block_is_read_in_one_request(node, faulty):
     faulty.check_identity()
     node.requests.clear()
     read(faulty, 5, 5)
@@ -508,20 +508,20 @@ def test_a_block_is_read_in_one_request(node, faulty):
         ({"transactionHash": "0x77"}, "malformed"),
     ],
 )
-def test_a_log_that_cannot_be_of_the_range_is_inconsistent(node, faulty, fields, reason):
+def test_log_outside_the_range_is_inconsistent(node, faulty, fields, reason):
     log = fake_log(5, **fields)
     node.answers["eth_getLogs"] = lambda _: [log]
     with pytest.raises(InconsistentAnswer, match=reason):
         read(faulty)
 
 
-def test_a_log_index_that_comes_twice_is_inconsistent(node, faulty):
+def test_repeated_log_index_is_inconsistent(node, faulty):
     node.logs = [fake_log(5, 3), fake_log(5, 3, data="0x55")]
     with pytest.raises(InconsistentAnswer, match="log 3 twice"):
         read(faulty)
 
 
-def test_a_transfer_to_somebody_else_is_inconsistent(node, faulty):
+def test_transfer_to_unwatched_address_is_inconsistent(node, faulty):
     node.logs = [
         fake_log(5, address=USDC, topics=[TRANSFER_TOPIC, word(PAYER), word(UNWATCHED)]),
     ]
@@ -530,33 +530,33 @@ def test_a_transfer_to_somebody_else_is_inconsistent(node, faulty):
 
 
 @pytest.mark.parametrize("answer", [None, {}, "0x"])
-def test_logs_that_are_no_list_are_inconsistent(node, faulty, answer):
+def test_malformed_log_list_is_inconsistent(node, faulty, answer):
     node.answers["eth_getLogs"] = lambda _: answer
     with pytest.raises(InconsistentAnswer, match="logs came as"):
         read(faulty)
 
 
-def test_headers_that_do_not_join_are_inconsistent(node, faulty):
+def test_unlinked_headers_are_inconsistent(node, faulty):
     node.blocks[5] = {**fake_block(5), "parentHash": fake_hash(4, fork=1)}
     with pytest.raises(InconsistentAnswer, match="block 5 has parent"):
         read(faulty)
 
 
-def test_another_block_than_the_one_asked_for_is_inconsistent(node, faulty):
+def test_block_of_other_height_is_inconsistent(node, faulty):
     node.answers["eth_getBlockByNumber"] = lambda _: fake_block(6)
     with pytest.raises(InconsistentAnswer, match="block 6 came for block 5"):
         faulty.block(Height(5))
 
 
 @pytest.mark.parametrize("key", ["number", "hash", "parentHash", "timestamp"])
-def test_a_header_without_a_field_is_inconsistent(node, faulty, key):
+def test_header_without_a_field_is_inconsistent(node, faulty, key):
     header = {name: value for name, value in fake_block(5).items() if name != key}
     node.answers["eth_getBlockByNumber"] = lambda _: header
     with pytest.raises(InconsistentAnswer, match="malformed"):
         faulty.block(Height(5))
 
 
-def test_a_last_block_that_was_replaced_meanwhile_is_inconsistent(node, faulty):
+def test_replaced_last_block_is_inconsistent(node, faulty):
     last = [fake_block(7), {**fake_block(7), "hash": fake_hash(7, fork=1)}]
     node.answers["eth_getBlockByNumber"] = lambda params: (
         last.pop() if params[0] == "0x7" else node.block(params[0])
@@ -565,7 +565,7 @@ def test_a_last_block_that_was_replaced_meanwhile_is_inconsistent(node, faulty):
         read(faulty)
 
 
-def test_a_null_header_is_behind_whatever_is_said_of_the_logs(node, faulty):
+def test_null_header_is_behind_whatever_the_logs(node, faulty):
     def refuse(_: list[Any]) -> Any:
         raise RpcError("block range is too wide")
 
@@ -580,7 +580,7 @@ def test_a_null_header_is_behind_whatever_is_said_of_the_logs(node, faulty):
 # Blooms
 
 
-def test_logs_that_the_bloom_and_the_receipts_have_are_missed(node, faulty):
+def test_logs_in_bloom_and_receipts_are_missed(node, faulty):
     node.logs = [fake_log(5)]
     node.blocks[5]["logsBloom"] = bloom_of(TRANSMITTER, MESSAGE_SENT)
     assert len(read(faulty)) == 1
@@ -589,7 +589,7 @@ def test_logs_that_the_bloom_and_the_receipts_have_are_missed(node, faulty):
         read(faulty)
 
 
-def test_a_missed_transfer_to_a_watched_address_is_found_out(node, faulty):
+def test_missed_transfer_to_watched_address_is_detected(node, faulty):
     topics = [TRANSFER_TOPIC, word(PAYER), word(WATCHED)]
     node.logs = [fake_log(5, address=USDC, topics=topics)]
     node.blocks[5]["logsBloom"] = bloom_of(USDC, *topics)
@@ -598,14 +598,14 @@ def test_a_missed_transfer_to_a_watched_address_is_found_out(node, faulty):
         read(faulty)
 
 
-def test_receipts_that_leave_logs_out_as_well_do_not_settle_it(node, faulty):
+def test_incomplete_receipts_do_not_settle_the_bloom(node, faulty):
     node.blocks[5]["logsBloom"] = bloom_of(TRANSMITTER, MESSAGE_SENT)
     with pytest.raises(InconsistentAnswer, match="do not make up its bloom"):
         read(faulty)
 
 
 @pytest.mark.parametrize("answer", [None, [None], [{}], "0x"])
-def test_receipts_that_are_none_do_not_settle_it(node, faulty, answer):
+def test_malformed_receipts_do_not_settle_the_bloom(node, faulty, answer):
     node.blocks[5]["logsBloom"] = bloom_of(TRANSMITTER, MESSAGE_SENT)
     node.answers["eth_getBlockReceipts"] = lambda _: answer
     with pytest.raises(InconsistentAnswer, match="receipts of block 5"):
@@ -616,7 +616,7 @@ def no_receipts(_: list[Any]) -> Any:
     raise RpcError("the method eth_getBlockReceipts does not exist/is not available", -32601)
 
 
-def test_without_receipts_the_logs_by_hash_are_believed_with_a_warning_once(node, faulty, caplog):
+def test_logs_by_hash_replace_receipts_with_one_warning(node, faulty, caplog):
     node.answers["eth_getBlockReceipts"] = no_receipts
     asked = []
 
@@ -635,7 +635,7 @@ def test_without_receipts_the_logs_by_hash_are_believed_with_a_warning_once(node
     assert caplog.text.count("blooms cannot be settled") == 1
 
 
-def test_without_receipts_logs_that_the_hash_has_are_missed(node, faulty):
+def test_logs_by_hash_detect_missed_logs_without_receipts(node, faulty):
     node.answers["eth_getBlockReceipts"] = no_receipts
     node.answers["eth_getLogs"] = lambda params: (
         [fake_log(5)] if "blockHash" in params[0] and TRANSMITTER in params[0]["address"] else []
@@ -645,19 +645,19 @@ def test_without_receipts_logs_that_the_hash_has_are_missed(node, faulty):
         read(faulty)
 
 
-def test_a_bloom_of_other_logs_asks_for_no_receipts(node, faulty):
+def test_bloom_of_other_logs_requests_no_receipts(node, faulty):
     node.blocks[5]["logsBloom"] = bloom_of(USDC, TRANSFER_TOPIC, word(PAYER), word(UNWATCHED))
     assert read(faulty) == []
     assert all("eth_getBlockReceipts" not in calls for calls in node.requests)
 
 
 @pytest.mark.parametrize("bloom", ["0x" + "ff" * 256, "0x" + "f8" * 256])
-def test_a_bloom_that_is_too_full_is_no_evidence(node, faulty, bloom):
+def test_saturated_bloom_is_no_evidence(node, faulty, bloom):
     node.blocks[5]["logsBloom"] = bloom
     assert read(faulty) == []
 
 
-def test_a_bloom_is_not_asked_where_it_cannot_be_relied_on(server, node):
+def test_unreliable_bloom_is_ignored(server, node):
     node.blocks[5]["logsBloom"] = bloom_of(TRANSMITTER, MESSAGE_SENT)
     with reading(replace(CHAIN, bloom_is_reliable=False), server.url) as reader:
         assert read(reader) == []
@@ -701,7 +701,7 @@ THE_WORDS_OF_NODES_ARE_SORTED = [
 ]
 
 
-def test_the_words_of_nodes_are_sorted(node, faulty, subtests):
+def test_error_messages_of_nodes_are_classified(node, faulty, subtests):
     for words, kind in THE_WORDS_OF_NODES_ARE_SORTED:
         with subtests.test(words=words, kind=kind):
 
@@ -715,7 +715,7 @@ def test_the_words_of_nodes_are_sorted(node, faulty, subtests):
             assert words in str(caught.value)
 
 
-def test_a_timeout_over_one_block_is_the_nodes_fault(node, faulty):
+def test_timeout_on_one_block_is_a_node_error(node, faulty):
     def refuse(_: list[Any]) -> Any:
         raise RpcError("query timeout exceeded")
 
@@ -724,7 +724,7 @@ def test_a_timeout_over_one_block_is_the_nodes_fault(node, faulty):
         read(faulty, 5, 5)
 
 
-def test_exactly_a_round_number_of_logs_may_be_cut(node, faulty):
+def test_exact_round_number_of_logs_may_be_cut(node, faulty):
     node.logs = [fake_log(5, i) for i in range(1_000)]
     with pytest.raises(RangeTooWide, match="exactly 1000"):
         read(faulty)
@@ -747,14 +747,14 @@ def answer_with(
         (413, RangeTooWide),
     ],
 )
-def test_http_refusals_are_sorted(node, faulty, status, kind):
+def test_http_errors_are_classified(node, faulty, status, kind):
     node.respond = answer_with(status, b"no")
     with pytest.raises(IndexerError, match=f"HTTP {status}") as caught:
         faulty.head()
     assert type(caught.value) is kind
 
 
-def test_a_refusal_that_explains_itself_is_sorted_by_its_words(node, faulty):
+def test_http_400_is_classified_by_its_message(node, faulty):
     body = json.dumps({"error": {"code": -32600, "message": "block range is too wide"}}).encode()
     node.respond = answer_with(400, body)
     with pytest.raises(RangeTooWide):
@@ -764,7 +764,7 @@ def test_a_refusal_that_explains_itself_is_sorted_by_its_words(node, faulty):
 @pytest.mark.parametrize(
     ("header", "seconds"), [("7", 7.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None)]
 )
-def test_the_node_says_when_to_come_back(node, faulty, header, seconds):
+def test_retry_after_of_the_node_is_used(node, faulty, header, seconds):
     node.respond = answer_with(429, b"", retry_after=header)
     with pytest.raises(NodeUnavailable) as caught:
         faulty.head()
@@ -787,13 +787,13 @@ def test_the_node_says_when_to_come_back(node, faulty, header, seconds):
         b'[{"id": 0, "result": "thirty"}]',
     ],
 )
-def test_an_answer_that_is_cut_or_senseless_is_inconsistent(node, faulty, body):
+def test_truncated_or_malformed_response_is_inconsistent(node, faulty, body):
     node.respond = answer_with(200, body)
     with pytest.raises(InconsistentAnswer):
         faulty.check_identity()
 
 
-def test_one_error_for_a_whole_batch_is_sorted(node, faulty):
+def test_one_error_for_a_whole_batch_is_classified(node, faulty):
     error = {"code": -32005, "message": "response is too large"}
     faulty.check_identity()
     node.respond = answer_with(200, json.dumps({"id": None, "error": error}).encode())
@@ -815,7 +815,7 @@ BATCH_REFUSAL = {"code": -32005, "message": "batch of calls is too large"}
     ],
     ids=["once for all", "in a list of one", "of every call", "with a status"],
 )
-def test_a_node_that_refuses_batches_gets_smaller_ones_from_then_on(node, faulty, most, refusal):
+def test_node_that_refuses_batches_gets_smaller_ones(node, faulty, most, refusal):
     refused = []
     node.logs = [fake_log(5)]
 
@@ -840,14 +840,14 @@ def test_a_node_that_refuses_batches_gets_smaller_ones_from_then_on(node, faulty
     assert refused == []
 
 
-def test_a_node_that_refuses_single_calls_as_batches_is_unavailable(node, faulty):
+def test_node_that_refuses_batches_of_one_is_unavailable(node, faulty):
     faulty.check_identity()
     node.respond = answer_with(200, json.dumps({"id": None, "error": BATCH_REFUSAL}).encode())
     with pytest.raises(NodeUnavailable, match="batch of calls"):
         read(faulty, 5, 5)
 
 
-def test_a_single_calls_own_error_is_its_own(node, faulty):
+def test_error_of_a_single_call_affects_only_that_call(node, faulty):
     faulty.check_identity()
     node.respond = lambda request: (
         (400, {}, json.dumps({"error": BATCH_REFUSAL}).encode())
@@ -868,13 +868,13 @@ def test_a_single_calls_own_error_is_its_own(node, faulty):
     assert faulty.finality() is None
 
 
-def test_a_connection_that_breaks_off_is_unavailable(node, faulty):
+def test_broken_connection_is_unavailable(node, faulty):
     node.respond = answer_with(200, b"[]", content_length="1000")
     with pytest.raises(NodeUnavailable):
         faulty.head()
 
 
-def test_a_connection_that_breaks_off_once_is_made_anew(node, faulty):
+def test_connection_broken_once_is_reopened(node, faulty):
     def once(request: bytes) -> tuple[int, dict[str, str], bytes]:
         node.respond = None
         return 200, {"content-length": "1000"}, b"["
@@ -883,7 +883,7 @@ def test_a_connection_that_breaks_off_once_is_made_anew(node, faulty):
     assert faulty.head().height == 20
 
 
-def test_a_node_that_hangs_is_unavailable_and_a_range_of_it_too_wide(node, faulty):
+def test_hanging_node_is_unavailable_and_its_range_too_wide(node, faulty):
     release = threading.Event()
 
     def hang(_: list[Any]) -> Any:
@@ -898,12 +898,12 @@ def test_a_node_that_hangs_is_unavailable_and_a_range_of_it_too_wide(node, fault
     release.set()
 
 
-def test_no_node_is_unavailable():
+def test_missing_node_is_unavailable():
     with reading(CHAIN, "http://127.0.0.1:9") as reader, pytest.raises(NodeUnavailable):
         reader.head()
 
 
-def test_no_message_gives_the_key_in_a_url_away(node, faulty):
+def test_error_messages_hide_the_key_in_a_url(node, faulty):
     node.respond = answer_with(500)
     with pytest.raises(NodeUnavailable) as caught:
         faulty.head()
@@ -912,7 +912,7 @@ def test_no_message_gives_the_key_in_a_url_away(node, faulty):
 
 
 @pytest.mark.parametrize("urls", [(), ("ws://127.0.0.1:9",)])
-def test_a_reader_needs_an_http_node(urls):
+def test_reader_needs_an_http_node(urls):
     with pytest.raises(ConfigurationError, match="http"):
         EvmReader(CHAIN, urls, event_topics)
 
@@ -926,7 +926,7 @@ def spare() -> Iterator[FakeServer]:
         yield server
 
 
-def test_the_next_node_takes_over_when_one_fails(server, spare):
+def test_next_node_is_asked_after_failure(server, spare):
     server.node.respond = answer_with(503)
     with reading(CHAIN, server.url, spare.url) as reader:
         with pytest.raises(NodeUnavailable):
@@ -935,7 +935,7 @@ def test_the_next_node_takes_over_when_one_fails(server, spare):
         assert spare.node.requests[0] == ["eth_chainId"]
 
 
-def test_a_node_of_another_chain_is_dropped_and_the_others_go_on(server, spare):
+def test_node_of_another_chain_is_dropped_and_others_are_used(server, spare):
     spare.node.answers["eth_chainId"] = lambda _: "0x1"
     server.node.respond = answer_with(503)
     with reading(CHAIN, server.url, spare.url) as reader:
@@ -947,7 +947,7 @@ def test_a_node_of_another_chain_is_dropped_and_the_others_go_on(server, spare):
         assert reader.head().height == 20
 
 
-def test_only_when_every_node_is_of_another_chain_the_chain_stops(server, spare):
+def test_chain_stops_only_if_every_node_is_of_another_chain(server, spare):
     for each in (server, spare):
         each.node.answers["eth_chainId"] = lambda _: "0x1"
     with reading(CHAIN, server.url, spare.url) as reader, pytest.raises(WrongChain):
@@ -957,9 +957,7 @@ def test_only_when_every_node_is_of_another_chain_the_chain_stops(server, spare)
 @pytest.mark.parametrize(
     ("words", "kind"), [("pruned history", RetentionGap), ("max block range 0", RangeTooWide)]
 )
-def test_what_one_node_cannot_give_stops_the_chain_only_if_no_other_gives_it(
-    server, spare, words, kind
-):
+def test_missing_history_stops_chain_only_if_all_nodes_lack_it(server, spare, words, kind):
     def refuse(_: list[Any]) -> Any:
         raise RpcError(words)
 
@@ -977,7 +975,7 @@ def test_what_one_node_cannot_give_stops_the_chain_only_if_no_other_gives_it(
 
 
 @pytest.mark.parametrize("method", ["eth_getBlockByNumber", "eth_blockNumber"])
-def test_a_head_that_one_node_calls_pruned_is_had_from_the_next(server, spare, method):
+def test_pruned_head_is_read_from_the_next_node(server, spare, method):
     def refuse(_: list[Any]) -> Any:
         raise RpcError("pruned history")
 
@@ -1037,7 +1035,7 @@ def pusher() -> Iterator[FakePusher]:
     pusher.close()
 
 
-def test_a_pushed_head_may_be_ahead_of_what_can_be_read(server, pusher):
+def test_pushed_head_may_be_ahead_of_readable_blocks(server, pusher):
     with reading(CHAIN, server.url, pusher.url) as reader:
         assert reader.wait_for_head(Height(20), 0.05) is None
         pusher.push(fake_block(21))
@@ -1048,7 +1046,7 @@ def test_a_pushed_head_may_be_ahead_of_what_can_be_read(server, pusher):
             read(reader, 21, 21)
 
 
-def test_a_lost_socket_is_opened_again_and_what_it_missed_is_found(server, node, pusher):
+def test_lost_socket_is_reopened_and_missed_heads_are_found(server, node, pusher):
     with reading(CHAIN, server.url, pusher.url) as reader:
         assert reader.wait_for_head(Height(20), 0.05) is None
         pusher.drop()
@@ -1063,7 +1061,7 @@ def test_a_lost_socket_is_opened_again_and_what_it_missed_is_found(server, node,
         assert pushed.height == 22
 
 
-def test_a_subscription_that_fell_silent_is_noticed_and_renewed(server, node, pusher):
+def test_silent_subscription_is_detected_and_renewed(server, node, pusher):
     with reading(CHAIN, server.url, pusher.url) as reader:
         assert reader.wait_for_head(Height(20), 0.05) is None
         for number in (21, 22):
@@ -1076,7 +1074,7 @@ def test_a_subscription_that_fell_silent_is_noticed_and_renewed(server, node, pu
         assert pusher.subscriptions == 2
 
 
-def test_a_head_that_is_pushed_late_costs_no_subscription(server, node, pusher):
+def test_late_pushed_head_keeps_the_subscription(server, node, pusher):
     with reading(CHAIN, server.url, pusher.url) as reader:
         assert reader.wait_for_head(Height(20), 0.05) is None
         for number in (21, 22, 23):
@@ -1087,7 +1085,7 @@ def test_a_head_that_is_pushed_late_costs_no_subscription(server, node, pusher):
         assert pusher.subscriptions == 1
 
 
-def test_heads_are_polled_for_where_the_socket_does_not_open(server, node):
+def test_heads_are_polled_if_the_socket_does_not_open(server, node):
     with reading(CHAIN, server.url, "ws://127.0.0.1:9") as reader:
         grow = later(0.05, lambda: node.blocks.append(fake_block(21)))
         head = reader.wait_for_head(Height(20), 5.0)
@@ -1099,7 +1097,7 @@ def test_heads_are_polled_for_where_the_socket_does_not_open(server, node):
 @pytest.mark.parametrize(
     "answer", ['{"id":1,"error":{"message":"no subscriptions here"}}', "nonsense", "[]"]
 )
-def test_heads_are_polled_for_where_the_subscription_is_refused(server, node, answer):
+def test_heads_are_polled_if_the_subscription_is_refused(server, node, answer):
     pusher = FakePusher(says=answer)
     with reading(CHAIN, server.url, pusher.url) as reader:
         node.blocks.append(fake_block(21))
@@ -1109,7 +1107,7 @@ def test_heads_are_polled_for_where_the_subscription_is_refused(server, node, an
     pusher.close()
 
 
-def test_a_node_that_fails_ends_the_wait_with_its_error(server, node, pusher):
+def test_failing_node_ends_the_wait_with_its_error(server, node, pusher):
     with reading(CHAIN, server.url, pusher.url) as reader:
         node.respond = answer_with(503)
         with pytest.raises(NodeUnavailable, match="503"):

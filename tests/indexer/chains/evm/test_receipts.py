@@ -69,13 +69,13 @@ DYNAMIC_FEE = {"maxFeePerGas": hex(3 * 10**9), "maxPriorityFeePerGas": "0x1"}
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 16, 17, 129, 200])
-def test_the_root_of_any_number_of_receipts_is_the_headers(blocks: Blocks, count: int) -> None:
+def test_receipts_root_equals_the_header_for_any_count(blocks: Blocks, count: int) -> None:
     # Beyond 127 the keys of the trie get longer than a byte.
     header, receipts = blocks.mined(*(emission(number) for number in range(count)))
     assert receipts_root(receipts) == header["receiptsRoot"]
 
 
-def test_receipts_of_every_type_and_outcome_give_the_root(blocks: Blocks) -> None:
+def test_receipts_of_every_type_and_status_give_the_root(blocks: Blocks) -> None:
     calls = [emission() | kind for kind in (LEGACY, ACCESS_LIST, DYNAMIC_FEE)]
     failing = [{"to": REVERTER} | kind for kind in (LEGACY, ACCESS_LIST, DYNAMIC_FEE)]
     header, receipts = blocks.mined(*calls, *failing, {"to": blocks.accounts[0], "value": "0x1"})
@@ -100,13 +100,13 @@ def test_receipts_of_every_type_and_outcome_give_the_root(blocks: Blocks) -> Non
     ],
     ids=["cut", "turned", "status", "gas", "no logs", "type", "data"],
 )
-def test_receipts_that_were_changed_give_another_root(blocks: Blocks, forge) -> None:
+def test_changed_receipts_give_another_root(blocks: Blocks, forge) -> None:
     header, receipts = blocks.mined(emission(), emission(), emission(7))
     assert receipts_root(receipts) == header["receiptsRoot"]
     assert receipts_root(forge(receipts)) != header["receiptsRoot"]
 
 
-def test_no_receipts_have_the_root_of_the_empty_trie() -> None:
+def test_no_receipts_give_the_root_of_the_empty_trie() -> None:
     assert receipts_root([]) == EMPTY_TRIE
 
 
@@ -121,19 +121,19 @@ def plain_receipt(**fields: Any) -> dict[str, Any]:
     }
 
 
-def test_a_typed_receipt_is_its_type_and_the_untyped_one() -> None:
+def test_typed_receipt_is_type_byte_and_untyped_encoding() -> None:
     legacy = encoded_receipt(plain_receipt())
     for kind in (1, 2, 3, 4):
         assert encoded_receipt(plain_receipt(type=hex(kind))) == bytes([kind]) + legacy
 
 
-def test_a_receipt_of_before_byzantium_has_a_state_root() -> None:
+def test_pre_byzantium_receipt_has_a_state_root() -> None:
     root = "0x" + "5a" * 32
     old = {name: each for name, each in plain_receipt(root=root).items() if name != "status"}
     assert bytes.fromhex(root[2:]) in encoded_receipt(old)
 
 
-def test_a_deposit_receipt_of_the_op_stack_has_its_nonce_since_canyon() -> None:
+def test_op_stack_deposit_receipt_has_nonce_since_canyon() -> None:
     before = encoded_receipt(plain_receipt(type="0x7e"))
     since = encoded_receipt(
         plain_receipt(type="0x7e", depositNonce="0x77359", depositReceiptVersion="0x1")
@@ -151,12 +151,12 @@ def test_arbitrum_receipt_is_encoded_as_typed(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["0x5", "0x67", "0x78", "0x7f"])
-def test_a_receipt_of_a_type_that_we_do_not_know_is_not_guessed(kind: str) -> None:
+def test_receipt_of_unknown_type_is_refused(kind: str) -> None:
     with pytest.raises(UnknownReceiptType):
         receipts_root([plain_receipt(type=kind)])
 
 
-def test_a_header_has_its_own_hash_and_none_that_was_changed_has(blocks: Blocks) -> None:
+def test_header_hash_changes_with_any_field(blocks: Blocks) -> None:
     header, _ = blocks.mined(emission())
     assert header_hash(header) == header["hash"]
     genesis = blocks.ask("eth_getBlockByNumber", "0x0", False)
@@ -167,7 +167,7 @@ def test_a_header_has_its_own_hash_and_none_that_was_changed_has(blocks: Blocks)
         assert header_hash({**header, name: changed}) != header["hash"]
 
 
-def test_the_bloom_of_a_blocks_logs_is_the_headers(blocks: Blocks) -> None:
+def test_bloom_of_block_logs_equals_the_header(blocks: Blocks) -> None:
     header, receipts = blocks.mined(emission(), emission(3))
     items = [
         item

@@ -1,4 +1,4 @@
-"""Requests that a server would not let end."""
+"""Limits of the HTTP client on time and size of responses."""
 
 import gzip
 import time

@@ -1,4 +1,4 @@
-"""How deep JSON nests is found before a reader goes there."""
+"""Nesting depth of JSON, measured before it is parsed."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Who counts as a witness, and what as said."""
+"""Agreement between node operators."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The attestation service's client: every answer that was recorded or documented, read strictly."""
+"""Client of Circle's attestation service, on recorded and documented responses."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""LayerZero Scan's client: an answer about another message is no answer."""
+"""Client of LayerZero Scan."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def recorded() -> dict[str, Any]:
     return document
 
 
-def test_a_recorded_answer_is_read(service: FakeService, scan: LzScan) -> None:
+def test_recorded_response_is_parsed(service: FakeService, scan: LzScan) -> None:
     service.answer(CALL, 200, RECORDED.read_bytes())
     assert scan.status_of(PACKET) == ScanStatus(GUID, "DELIVERED", "Executor transaction confirmed")
     assert service.calls == [CALL]

@@ -1,4 +1,4 @@
-"""Only a node that is ours, well and up to date may say that an account is not there."""
+"""Account and trustline reads from Stellar nodes, with failover."""
 
 import dataclasses
 import threading
@@ -66,7 +66,7 @@ def asked(node: FakeStellarNode) -> list[str]:
     return [method for method, _ in node.calls]
 
 
-def test_the_rules_of_an_account_are_read(node, reader) -> None:
+def test_account_rules_are_parsed(node, reader) -> None:
     assert reader.signing_rules(ALICE) == SigningRules(ALICE, 0, (Signer(ALICE, 1),))
     assert node.calls[-1] == ("getLedgerEntries", {"keys": [account_key(ALICE)]})
 
@@ -161,7 +161,7 @@ def test_indefinite_answer_raises_and_is_never_none(node, reader, case) -> None:
         reader.signing_rules(ALICE)
 
 
-def test_a_trustline_is_read_or_there_is_none(node, reader) -> None:
+def test_trustline_is_parsed_or_none(node, reader) -> None:
     assert reader.trustline(ALICE, CHAIN.usdc) is None
     node.entries[trustline_key(ALICE, CHAIN.usdc)] = make_trustline_entry(
         ALICE, CHAIN.usdc, limit=7
@@ -233,7 +233,7 @@ def test_failover_ends_at_the_deadline(node, monkeypatch) -> None:
     reader.close()
 
 
-def test_accounts_need_a_node_that_speaks_http() -> None:
+def test_accounts_need_an_http_node() -> None:
     with pytest.raises(ConfigurationError, match="stellar:devnet needs a node with an http"):
         AccountReader(CHAIN, ["ws://127.0.0.1:1"])
 

@@ -1,4 +1,4 @@
-"""Calls are tried on nodes that are fit, and their answers are read strictly."""
+"""Contract call simulation on Stellar nodes, with failover."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ledgers with something wrong in their XDR, by dice: what comes of them, from a lake and by RPC.
+"""Ledgers with random damage in their XDR, from a lake and by RPC.
 
 One of these and nothing else: the same facts; an event marked undecodable; a ledger without its
 events, to be put into quarantine; an error that names the source.

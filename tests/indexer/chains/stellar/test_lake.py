@@ -1,4 +1,4 @@
-"""A data lake gives the same ranges as the node that the ledgers came from."""
+"""Ranges from a data lake equal those of the node that its ledgers came from."""
 
 import dataclasses
 import json
@@ -98,7 +98,7 @@ def by_node() -> Range:
     ],
     ids=str,
 )
-def test_a_lake_gives_what_the_node_gives(
+def test_lake_returns_the_ranges_of_the_node(
     layout: dict[str, Any], by_node: Range, tmp_path: Path, opened: Open
 ) -> None:
     reader = opened(write_lake(tmp_path, history_metas(), **layout))
@@ -122,7 +122,9 @@ def test_lake_and_node_return_equal_ranges(by_node: Range, tmp_path: Path, opene
 
 
 @pytest.mark.parametrize("kind", ["http", "s3"])
-def test_a_lake_is_read_from_afar(kind: str, by_node: Range, tmp_path: Path, opened: Open) -> None:
+def test_lake_is_read_from_remote_storage(
+    kind: str, by_node: Range, tmp_path: Path, opened: Open
+) -> None:
     write_lake(tmp_path, history_metas(), per_batch=2, per_partition=4)
     with serving_objects(tmp_path) as server:
         reader = opened(getattr(server, kind))
@@ -182,7 +184,7 @@ def test_missing_lake_ledger_is_gap_or_behind(tmp_path: Path, opened: Open) -> N
         reader.block(h(10))
 
 
-def test_an_empty_lake_is_behind(tmp_path: Path, opened: Open) -> None:
+def test_empty_lake_is_behind(tmp_path: Path, opened: Open) -> None:
     reader = opened(write_lake(tmp_path, []))
     with pytest.raises(NodeBehind, match="no ledger yet"):
         reader.head()
@@ -191,7 +193,7 @@ def test_an_empty_lake_is_behind(tmp_path: Path, opened: Open) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "http", "s3"])
-def test_the_head_moves_as_the_lake_grows(kind: str, tmp_path: Path, opened: Open) -> None:
+def test_head_moves_as_the_lake_grows(kind: str, tmp_path: Path, opened: Open) -> None:
     write_lake(tmp_path, history_metas()[:3], per_partition=8)
     with serving_objects(tmp_path) as server:
         reader = opened(tmp_path.as_uri() if kind == "file" else getattr(server, kind))
@@ -203,7 +205,7 @@ def test_the_head_moves_as_the_lake_grows(kind: str, tmp_path: Path, opened: Ope
         assert head.height == 32
 
 
-def test_a_new_head_is_waited_for(
+def test_new_head_is_waited_for(
     tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = opened(write_lake(tmp_path, history_metas()[:3]))
@@ -222,7 +224,7 @@ def test_a_new_head_is_waited_for(
 # What a lake says of itself.
 
 
-def test_a_lake_of_another_network_is_refused(tmp_path: Path, opened: Open) -> None:
+def test_lake_of_another_network_is_refused(tmp_path: Path, opened: Open) -> None:
     reader = opened(write_lake(tmp_path, history_metas(), passphrase=PUBNET.passphrase))
     with pytest.raises(WrongChain, match="Public Global"):
         reader.check_identity()
@@ -311,7 +313,7 @@ def test_object_with_wrong_ledgers_is_refused(
     assert len(reader.read(h(2), h(9), []).blocks) == 8
 
 
-def test_an_object_that_bursts_is_refused(
+def test_object_over_the_size_limit_is_refused(
     tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lake, "_MAX_LEDGER", 100_000)
@@ -412,7 +414,7 @@ def test_removed_transactions_are_detected(tmp_path: Path, opened: Open) -> None
         opened(url).read(h(FIRST), LAST, [])
 
 
-def test_closing_ends_the_threads(tmp_path: Path) -> None:
+def test_close_ends_the_threads(tmp_path: Path) -> None:
     reader = LakeReader(DEVNET, LakeStore(write_lake(tmp_path, history_metas()[:5])))
     reader.block(h(3))
     reader.close()

@@ -1,4 +1,4 @@
-"""A node that has forgotten, healed from a lake: the database ends up as if it never had."""
+"""Gap repair from a lake after the node's retention window."""
 
 import dataclasses
 import logging
@@ -120,7 +120,7 @@ def test_gap_repair_gives_the_same_database(
     assert LAST - retention <= healed.counts.ledgers + 1 < LAST - retention + max_blocks + 1
 
 
-def test_a_node_that_remembers_is_not_healed(lake: Callable[..., LakeReader]) -> None:
+def test_node_with_history_uses_no_lake(lake: Callable[..., LakeReader]) -> None:
     healed = lake()
     with _node(10) as node:
         reader = LakeFallbackReader(node, healed)
@@ -131,7 +131,7 @@ def test_a_node_that_remembers_is_not_healed(lake: Callable[..., LakeReader]) ->
     assert (len(given.blocks), healed.counts.ledgers) == (6, 0)
 
 
-def test_a_healing_is_told(
+def test_lake_fallback_is_logged(
     lake: Callable[..., LakeReader], caplog: pytest.LogCaptureFixture
 ) -> None:
     with _node(10) as node, caplog.at_level(logging.WARNING):
@@ -163,7 +163,7 @@ def test_lake_ending_before_window_is_behind(length: int, lake: Callable[..., La
         reader.close()
 
 
-def test_a_gap_in_the_lake_too_is_a_gap(tmp_path: Path, lake: Callable[..., LakeReader]) -> None:
+def test_gap_in_node_and_lake_is_a_gap(tmp_path: Path, lake: Callable[..., LakeReader]) -> None:
     healed = lake()
     next(tmp_path.glob("*--9.xdr.zst")).unlink()
     with _node(5) as node:
@@ -205,7 +205,9 @@ def test_node_that_forks_from_lake_is_inconsistent(
     healed.close()
 
 
-def test_both_must_be_of_our_network(tmp_path: Path, lake: Callable[..., LakeReader]) -> None:
+def test_node_and_lake_must_be_of_our_network(
+    tmp_path: Path, lake: Callable[..., LakeReader]
+) -> None:
     healed = lake()
     with pytest.raises(WrongChain):
         LakeFallbackReader(_Other(), healed).check_identity()  # type: ignore[arg-type]

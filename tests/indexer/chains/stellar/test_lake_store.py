@@ -1,4 +1,4 @@
-"""Names of objects (SEP-54), and stores of all kinds."""
+"""Object names of data lakes (SEP-54), and object stores of all kinds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def batch(first: int, last: int) -> LakeBatch:
         (Layout(64, 1), 100, "FFFFFFBF--64-127.xdr.zst"),
     ],
 )
-def test_a_ledger_is_in_the_object_of_that_name(layout: Layout, height: int, name: str) -> None:
+def test_ledger_is_in_the_object_of_that_name(layout: Layout, height: int, name: str) -> None:
     found = layout.batch_of(Height(height))
     assert layout.names(found)[0] == name
     assert layout.names(found)[-1] == name + "d"
@@ -110,7 +110,7 @@ def test_newest_batch_of_bucket_takes_one_request(server: ObjectServer) -> None:
     assert len(server.asked) == 1
 
 
-def test_a_folder_may_be_a_path_or_a_url(folder: Path, tmp_path: Path) -> None:
+def test_folder_may_be_a_path_or_a_url(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "a lake"
     place.mkdir()
     (place / "FFFFFFFD--2.xdr.zst").write_text("")
@@ -118,7 +118,7 @@ def test_a_folder_may_be_a_path_or_a_url(folder: Path, tmp_path: Path) -> None:
         assert LakeStore(url).newest() == batch(2, 2)
 
 
-def test_an_empty_lake_has_no_newest_batch(tmp_path: Path) -> None:
+def test_empty_lake_has_no_newest_batch(tmp_path: Path) -> None:
     assert LakeStore(tmp_path.as_uri()).newest() is None
 
 
@@ -127,7 +127,7 @@ def test_an_empty_lake_has_no_newest_batch(tmp_path: Path) -> None:
     ("status", "error"),
     [(403, PermanentChainError), (401, PermanentChainError), (400, NodeUnavailable)],
 )
-def test_a_refusal_is_told_from_an_outage(
+def test_refusal_and_outage_are_distinct_errors(
     kind: str, status: int, error: type[Exception], server: ObjectServer
 ) -> None:
     server.status = status
@@ -156,17 +156,17 @@ def test_unresponsive_store_is_unavailable(folder: Path) -> None:
         "file:///tmp?ledgers_per_batch=0&batches_per_partition=1",
     ],
 )
-def test_a_url_that_is_no_lakes_is_refused(url: str) -> None:
+def test_url_of_no_lake_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError):
         LakeStore(url)
 
 
-def test_a_url_may_say_the_layout(tmp_path: Path) -> None:
+def test_url_may_state_the_layout(tmp_path: Path) -> None:
     plain = LakeStore(tmp_path.as_uri())
     told = LakeStore(tmp_path.as_uri() + "?ledgers_per_batch=1&batches_per_partition=64000")
     assert (plain.layout, told.layout) == (None, Layout(1, 64000))
 
 
-def test_a_lakes_name_holds_no_password(server: ObjectServer) -> None:
+def test_name_of_a_lake_has_no_password(server: ObjectServer) -> None:
     store = LakeStore(server.http.replace("//", "//user:secret@"))
     assert "secret" not in store.name

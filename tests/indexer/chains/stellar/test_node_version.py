@@ -1,4 +1,4 @@
-"""Old Stellar RPC is refused, and a core ahead of this build is told of, from getVersionInfo."""
+"""Versions of Stellar RPC and core, from getVersionInfo."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -55,7 +55,7 @@ def test_next_node_is_asked_when_rpc_is_too_old(node: FakeStellarNode):
 @pytest.mark.parametrize(
     "core", [f"stellar-core {NEWEST_PROTOCOL}.1.0 (3589a696)", "none", f"v{NEWEST_PROTOCOL}.0.0"]
 )
-def test_core_that_this_build_reads_is_no_upgrade(node: FakeStellarNode, core: str):
+def test_core_of_readable_protocol_is_no_upgrade(node: FakeStellarNode, core: str):
     node.core = core
     with closing(StellarReader(CHAIN, [node.url])) as reader:
         assert reader.upgrade_ahead() is None

@@ -94,11 +94,11 @@ def _ids(events: Any) -> list[str]:
 # Who the node is.
 
 
-def test_a_node_of_our_chain_is_accepted(reader: ChainReader) -> None:
+def test_node_of_our_chain_is_accepted(reader: ChainReader) -> None:
     reader.check_identity()
 
 
-def test_a_node_of_another_network_is_refused(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_node_of_another_network_is_refused(node: FakeStellarNode, reader: ChainReader) -> None:
     node.passphrase = "Test SDF Network ; September 2015"
     with pytest.raises(WrongChain, match="Test SDF Network"):
         reader.check_identity()
@@ -106,13 +106,13 @@ def test_a_node_of_another_network_is_refused(node: FakeStellarNode, reader: Cha
         reader.head()
 
 
-def test_a_protocol_beyond_our_xdr_is_refused(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_protocol_newer_than_our_xdr_is_refused(node: FakeStellarNode, reader: ChainReader) -> None:
     node.protocol = 31
     with pytest.raises(UnsupportedProtocol, match="31"):
         reader.check_identity()
 
 
-def test_a_reader_needs_an_http_url() -> None:
+def test_reader_needs_an_http_url() -> None:
     with pytest.raises(ConfigurationError, match="http"):
         StellarReader(CHAIN, ["ws://127.0.0.1:1"])
 
@@ -120,7 +120,7 @@ def test_a_reader_needs_an_http_url() -> None:
 # Heads and blocks.
 
 
-def test_the_head_is_the_nodes_latest_ledger(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_head_is_the_latest_ledger_of_the_node(node: FakeStellarNode, reader: ChainReader) -> None:
     head = reader.head()
     assert (head.height, head.hash, head.protocol_version) == (20, node.hash_of(20), 26)
     assert head.time == 1_700_000_100
@@ -128,7 +128,7 @@ def test_the_head_is_the_nodes_latest_ledger(node: FakeStellarNode, reader: Chai
     assert reader.head().height == 21
 
 
-def test_the_head_never_goes_back(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_head_never_decreases(node: FakeStellarNode, reader: ChainReader) -> None:
     assert reader.head().height == 20
     node.headers.pop()
     assert reader.head().height == 20
@@ -268,9 +268,7 @@ def test_event_pages_join_at_any_boundary(
 
 
 @pytest.mark.parametrize("scan", [1, 2, 3])
-def test_an_empty_page_is_not_the_end(
-    node: FakeStellarNode, reader: ChainReader, scan: int
-) -> None:
+def test_empty_page_is_not_the_end(node: FakeStellarNode, reader: ChainReader, scan: int) -> None:
     node.scan = scan
     node.emit(_escrow(2), _escrow(12), _escrow(13))
     assert [e.seen.height for e in reader.read(h(1), h(12), []).events] == [2, 12]
@@ -285,7 +283,7 @@ def test_pages_of_ledgers_join(node: FakeStellarNode, reader: ChainReader) -> No
     assert [b.height for b in reader.read(h(3), h(9), []).blocks] == list(range(3, 10))
 
 
-def test_a_header_is_asked_for_once(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_header_is_requested_once(node: FakeStellarNode, reader: ChainReader) -> None:
     reader.head()
     reader.read(h(20), h(20), [])
     reader.block(h(20))
@@ -412,7 +410,7 @@ def test_event_beyond_range_does_not_end_it(node: FakeStellarNode, reader: Chain
     assert event.seen.height == 7
 
 
-def test_an_event_without_topics_is_an_event(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_event_without_topics_is_an_event(node: FakeStellarNode, reader: ChainReader) -> None:
     bare = dataclasses.replace(_escrow(7), topics=())
     node.emit(bare)
     (event,) = reader.read(h(7), h(7), []).events
@@ -505,7 +503,7 @@ def test_failure_is_retryable_or_permanent(
         assert type(raised.value) is error
 
 
-def test_the_node_says_when_to_come_back(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_retry_after_of_the_node_is_used(node: FakeStellarNode, reader: ChainReader) -> None:
     for header, seconds in (("7", 7.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None)):
 
         def fail(_: Any, __: Any, header: str = header) -> Any:
@@ -634,7 +632,7 @@ def test_node_with_malformed_health_is_skipped(
         reader.close()
 
 
-def test_a_call_has_its_parameters_by_name(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_call_parameters_are_sent_by_name(node: FakeStellarNode, reader: ChainReader) -> None:
     reader.read(h(7), h(9), [])
     (ledgers,) = node.asked("getLedgers")
     assert ledgers == {"startLedger": 7, "pagination": {"limit": 3}}

@@ -1,4 +1,4 @@
-"""When a transaction of ours is proven dead by the ledgers that nodes can still look in."""
+"""Expiry of a Stellar transaction at the edge of the nodes' retention window."""
 
 import threading
 from collections.abc import Iterator

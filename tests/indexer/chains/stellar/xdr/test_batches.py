@@ -1,4 +1,4 @@
-"""A batch of ledgers taken apart without decoding them."""
+"""A batch of ledgers is split without decoding them."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

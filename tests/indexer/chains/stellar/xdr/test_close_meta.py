@@ -30,7 +30,7 @@ def _by_sdk(raw: bytes, chain: StellarChain) -> Any:
 
 
 @pytest.mark.parametrize("height", HEIGHTS)
-def test_a_recorded_ledger_is_the_same_as_by_the_sdk(height: int) -> None:
+def test_recorded_ledger_decodes_as_by_the_sdk(height: int) -> None:
     meta = recorded_metas()[height]
     ledger, proof = _decode(recorded_raws()[height], PUBNET)
     assert ledger == read_ledger(meta, PUBNET.id)
@@ -144,7 +144,7 @@ def _changed(height: int) -> xdr.LedgerCloseMeta:
     return parse_meta(recorded_raws()[height])
 
 
-def test_a_header_with_another_hash_is_refused() -> None:
+def test_header_with_another_hash_is_refused() -> None:
     meta = _changed(26154623)
     closed_ledger(meta).ledger_header.header.base_fee = xdr.Uint32(1)
     with pytest.raises(InconsistentAnswer, match="does not hash"):
@@ -166,7 +166,7 @@ def test_results_in_another_order_are_refused() -> None:
         _decode(meta.to_xdr_bytes(), PUBNET)
 
 
-def test_a_ledger_of_another_network_is_refused() -> None:
+def test_ledger_of_another_network_is_refused() -> None:
     raw = recorded_raws()[63092990]
     with pytest.raises(InconsistentAnswer, match="not those of its transactions"):
         _decode(raw, TESTNET)
@@ -186,7 +186,7 @@ def _with_a_forged_event(height: int) -> xdr.LedgerCloseMeta:
     raise AssertionError("no invocation emitted an event")
 
 
-def test_a_forged_contract_event_is_refused() -> None:
+def test_forged_contract_event_is_refused() -> None:
     with pytest.raises(InconsistentAnswer, match="did not emit these events"):
         _decode(_with_a_forged_event(63092990).to_xdr_bytes(), PUBNET)
 

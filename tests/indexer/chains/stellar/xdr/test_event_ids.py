@@ -19,12 +19,12 @@ event_ids = st.builds(
 )
 
 
-def test_an_id_that_a_node_gave_is_read() -> None:
+def test_id_of_a_node_is_parsed() -> None:
     # Stellar's own getEvents example: transaction 5, operation 0, event 8 of ledger 3727845.
     assert parse_event_id("0016010972359577600-0000000008") == EventId(Height(3727845), 5, 0, 8)
 
 
-def test_a_fee_charge_has_transaction_zero() -> None:
+def test_fee_charge_has_transaction_zero() -> None:
     assert parse_event_id("0016019351840751616-0000000001") == EventId(Height(3729796), 0, 0, 1)
 
 
@@ -34,7 +34,7 @@ def test_event_id_round_trips_through_text(event_id: EventId) -> None:
 
 
 @given(event_ids)
-def test_a_position_fits_a_signed_64_bit_column(event_id: EventId) -> None:
+def test_position_fits_a_signed_64_bit_column(event_id: EventId) -> None:
     assert 0 <= event_id.position < 2**63
 
 
@@ -68,6 +68,6 @@ def test_event_ids_sort_in_order_of_events() -> None:
         "0016010972359577600-4294967295",
     ],
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_malformed_event_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_event_id(text)

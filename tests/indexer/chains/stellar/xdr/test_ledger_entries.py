@@ -18,17 +18,17 @@ ALICE, BOB = account("alice"), account("bob")
 USDC, USDT0 = AssetId(f"stellar:USDC:{BOB}"), AssetId(f"stellar:USDT0:{BOB}")
 
 
-def test_the_master_key_is_a_signer_with_its_weight() -> None:
+def test_master_key_is_a_signer_with_its_weight() -> None:
     rules = signing_rules(make_account_entry(ALICE, master=3, medium=2))
     assert rules == SigningRules(ALICE, 2, (Signer(ALICE, 3),))
 
 
-def test_a_master_key_that_was_removed_has_weight_0() -> None:
+def test_removed_master_key_has_weight_0() -> None:
     rules = signing_rules(make_account_entry(ALICE, master=0, keys={BOB: 7}))
     assert rules.signers == (Signer(ALICE, 0), Signer(BOB, 7))
 
 
-def test_signers_that_sign_no_message_are_left_out() -> None:
+def test_signers_of_other_types_are_left_out() -> None:
     others = [
         (SignerKey.sha256_hash(b"h" * 32), 9),
         (SignerKey.pre_auth_tx(b"t" * 32), 9),
@@ -43,7 +43,7 @@ def _payload():
     return SignedPayloadSigner(BOB, b"payload!")
 
 
-def test_a_key_names_its_account() -> None:
+def test_key_names_its_account() -> None:
     key = xdr.LedgerKey.from_xdr(account_key(ALICE))
     assert key.account.account_id.account_id.ed25519.uint256 == (
         Keypair.from_public_key(ALICE).raw_public_key()
@@ -93,7 +93,7 @@ def test_trustline_cannot_spend_what_is_offered() -> None:
     assert trustline(make_trustline_entry(ALICE, USDC, balance=100)).spendable == 100
 
 
-def test_a_trustlines_key_names_account_and_asset() -> None:
+def test_trustline_key_names_account_and_asset() -> None:
     key = xdr.LedgerKey.from_xdr(trustline_key(ALICE, USDC)).trust_line
     assert Asset.from_xdr_object(key.asset) == Asset("USDC", BOB)
     assert key.account_id == xdr.LedgerKey.from_xdr(account_key(ALICE)).account.account_id

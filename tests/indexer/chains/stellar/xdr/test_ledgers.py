@@ -1,4 +1,4 @@
-"""What is in the recorded ledgers, and which headers are refused."""
+"""Contents of the recorded ledgers, and refused headers."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def test_recorded_ledgers_pass_every_hash(height: int) -> None:
     assert _read(height)[1] == LedgerProof(invocations, unproven=())
 
 
-def test_recorded_ledgers_are_what_they_were(golden: Callable[[str, Any], None]) -> None:
+def test_recorded_ledgers_have_the_golden_contents(golden: Callable[[str, Any], None]) -> None:
     golden("stellar/expected/ledgers.json", [_summary(_ledger(height)) for height in HEIGHTS])
 
 
@@ -152,7 +152,7 @@ def test_header_decodes_without_its_ledger() -> None:
             assert block == _ledger(block.height).block
 
 
-def test_a_header_is_read_as_rpc_gives_it() -> None:
+def test_header_is_read_as_rpc_gives_it() -> None:
     entry = closed_ledger(recorded_metas()[63092988]).ledger_header
     block = block_of_header(entry.to_xdr_bytes(), PUBNET.id)
     assert block == _ledger(63092988).block
@@ -202,7 +202,7 @@ def test_protocol_newer_than_schema_is_unsupported() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0\0\0\1", b"\0\0\0\x09" + bytes(400), bytes(400)])
-def test_what_is_no_ledger_is_refused(raw: bytes) -> None:
+def test_malformed_ledger_is_refused(raw: bytes) -> None:
     with pytest.raises(InconsistentAnswer):
         block_of_meta(raw, PUBNET.id)
 

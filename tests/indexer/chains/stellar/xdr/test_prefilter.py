@@ -1,4 +1,4 @@
-"""Whatever event we want, the ledger that holds it is a hit."""
+"""Prefilter of ledgers: every ledger with a wanted event is a hit."""
 
 import dataclasses
 from typing import Any
@@ -30,7 +30,7 @@ def test_recorded_ledgers_match_no_contract_of_ours() -> None:
         assert not prefilter_of(PUBNET).matches(recorded_raws()[height])
 
 
-def test_a_token_alone_is_no_needle() -> None:
+def test_token_alone_is_no_needle() -> None:
     raw = recorded_raws()[63092990]
     assert StrKey.decode_contract(PUBNET.usdc_contract) in raw
     assert not prefilter_of(PUBNET).matches(raw)

@@ -1,4 +1,4 @@
-"""`schema.x` against the SDK's definitions, which stand in the docstrings of its classes."""
+"""`schema.x` against the definitions in the docstrings of the SDK's classes."""
 
 import re
 from pathlib import Path

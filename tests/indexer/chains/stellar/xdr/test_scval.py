@@ -1,4 +1,4 @@
-"""SCVals read from their bytes give what the SDK gives, and what protocol 30 adds to it."""
+"""SCVals read from bytes against the SDK, and those that protocol 30 adds."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""A ledger's transaction set against its header, by each way of finding its end."""
+"""A ledger's transaction set against its header, by each way to find its end."""
 
 from hashlib import sha256
 
