@@ -34,7 +34,7 @@ def test_page_has_seven_examples():
     assert (len(EXAMPLES), *special) == (7, 1, 1, 1, 1)
 
 
-def test_plain_examples_run(
+def test_examples_without_login_run(
     database, indexer_engine: Engine, api_engine: Engine, tmp_path: Path, capsys
 ):
     make_stand(indexer_engine, api_engine)

@@ -414,7 +414,7 @@ def test_idempotent_request_is_retried():
     assert len(replies.asked) == 3
 
 
-def test_request_without_key_is_not_retried():
+def test_change_without_key_is_not_retried():
     isthmus = Isthmus("https://x.test", token=lambda: "t", transport=Replies(refused(503)))
     with isthmus, pytest.raises(Unavailable):
         isthmus.cancel_transfer("0" * 32)

@@ -213,7 +213,7 @@ def test_completion_adds_only_fee_resources_and_auth():
     assert issued.tx != DRAFT.tx
 
 
-def test_extra_authorisation_of_a_node_is_refused():
+def test_authorisation_beyond_the_call_is_refused():
     address = xdr.SorobanCredentials(
         xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_ADDRESS,
         address=xdr.SorobanAddressCredentials(

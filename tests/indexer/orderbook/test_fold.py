@@ -305,7 +305,7 @@ def test_messages_have_amounts_as_text_counts_as_numbers():
 # What a stranger can make every client receive
 
 
-def test_small_deposit_sends_few_messages():
+def test_small_deposit_updates_at_most_64_offers():
     model = ContractModel()
     currencies = tuple(f"{letter}UR" for letter in "ABCDEFGHIJKLMNOPQRST")
     rails = [f"rail_{number}" for number in range(10)]

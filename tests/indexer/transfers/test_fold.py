@@ -330,7 +330,7 @@ def test_failed_transaction_allows_another_attempt():
     assert fold_transfer(replace(swept, dead=frozenset([SWEEP]))).stage == "FUNDED"
 
 
-def test_first_burn_is_the_movement_others_are_extras():
+def test_furthest_then_first_burn_is_the_movement():
     first = make_carried(DIRECT, 20)
     second = make_carried(DIRECT, 21)
     both = TransferInputs(terms=DIRECT, matched=(second, first))
