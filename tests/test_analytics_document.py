@@ -1,6 +1,6 @@
 """Queries and results in docs/analytics.md equal those of the database.
 
-`--update-golden` writes the results anew; read the difference.
+`--update-golden` rewrites the results; read the diff.
 """
 
 import contextlib

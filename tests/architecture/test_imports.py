@@ -24,7 +24,7 @@ def test_every_package_is_walked() -> None:
     assert [package for package, names in modules_of.items() if len(names) < 2] == []
 
 
-def test_every_table_entry_is_a_package() -> None:
+def test_every_table_entry_exists() -> None:
     paths = {part: ROOT / part.replace(".", "/") for part in DOWNHILL}
     missing = [
         part

@@ -140,7 +140,7 @@ def test_start_with_progress_outlasts_its_timeout(supervisor: Supervisor) -> Non
 
 
 def test_children_are_stopped_at_the_same_time(tmp_path: Path) -> None:
-    """Each ends once all three have been asked; alone it would be killed in the end."""
+    """Each child exits once all three were signalled; otherwise it is killed."""
     code = """
 import pathlib, signal, sys, time
 asked = pathlib.Path(sys.argv[1])

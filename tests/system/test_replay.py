@@ -100,7 +100,7 @@ def test_stellar_mint_has_burned_amount_and_fee(findings: Findings):
     assert mint.sent.units - 3_634 == mint.arrived.units // 10
 
 
-def test_only_known_attesters_are_accepted(findings: Findings):
+def test_recorded_attestations_are_by_known_attesters(findings: Findings):
     assert Counter(each.is_attested for each in findings.messages) == {True: 3, None: 3}
     assert [each.events for each in findings.messages if each.events] == [
         ("MessageReceived on eip155:5042002",)

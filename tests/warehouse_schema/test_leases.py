@@ -60,7 +60,7 @@ def intruder(engine: Engine, database: URL) -> Iterator[Connection]:
 
 
 def test_api_role_cannot_hold_a_lease(indexer_engine: Engine, intruder: Connection) -> None:
-    """It sees a lease's lock, and may take any: that keeps nobody from the lease."""
+    """The role can take any advisory lock, which does not block a lease."""
     with indexer_engine.connect() as follower:
         assert take(follower) is not None
         [(kind, key, _)] = intruder.execute(text(HELD)).all()

@@ -133,7 +133,7 @@ class Demo:
 def test_demo_cleans_up_survives_kills_and_leaves_no_process(
     home: Path,
 ) -> None:
-    """One demo for all of it: it takes a minute to set up. `make demo ONCE=1` is CI's own."""
+    """One demo for all checks: its setup takes a minute. CI runs `make demo ONCE=1`."""
     killed = Demo(home, until="-- scenario")
     killed.process.kill()
     killed.process.wait()

@@ -1,7 +1,7 @@
 """Twenty ledgers of Protocol 30 in one second: orders, expiries and payments in them.
 
-The chain closes them first. The real reader and follower bring them in afterwards, in ranges of
-several sizes, and the keeper of transfers has its turn after each range.
+The chain closes them first. The real reader and follower then ingest them in ranges of several
+sizes, and the keeper of transfers runs after each range.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """Transfers of every kind on running chains, with the processes of the service.
 
-Whatever follows, asks, keeps and sends is a thread here; the API is the process that it is.
+Followers, pollers, keeper and relay are threads here; the API is a process.
 """
 
 import random

@@ -1,7 +1,7 @@
 """Faults of EVM nodes: no row is lost, no wrong row is kept.
 
-What can be mended by asking again, later or elsewhere, ends in the rows of a run without faults.
-What cannot ends in a chain on hold, with an alarm, and everything as it was.
+After a fault that a retry or another node can mend, the rows equal those of a run without faults.
+Any other fault puts the chain on hold, with an alarm and unchanged rows.
 """
 
 import time

@@ -112,7 +112,7 @@ def test_two_equal_lies_do_not_outvote_one(witnesses: Witnesses) -> None:
             quorum.agreed_range(height, height, [WATCHED])
 
 
-def test_forger_alone_is_not_enough_sources(witnesses: Witnesses) -> None:
+def test_forging_node_alone_is_not_enough_sources(witnesses: Witnesses) -> None:
     """As in the verifier incident of April 2026: fail-over lands on the poisoned node."""
     tx, height = send(witnesses.world)
     with witnesses.quorum() as quorum:

@@ -99,7 +99,7 @@ def test_more_confirmations_and_no_final_height_mend_deep_reorg(world: Followed)
 
 
 def test_successive_reorgs_do_not_pass_below_finality(world: Followed) -> None:
-    """Six blocks are taken back, and before any comes instead, the chain forks lower still."""
+    """Six blocks are rewound; before a new one arrives, the chain forks at a lower height."""
     tell(world)
     turns = [lambda: world.node.reorg(12)]
 

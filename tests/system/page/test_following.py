@@ -54,7 +54,7 @@ def test_order_appears_and_disappears_while_shown(town, visits):
 
 
 def test_ledger_is_never_shown_partially(town, visits):
-    """A ledger moves all of a provider's twelve offers; every frame that is drawn is looked at."""
+    """A ledger moves all twelve offers of a provider; the test checks every drawn frame."""
     currencies, rails = ("EUR", "USD"), ("venmo", "wise", "revolut")
     pairs = [(currency, rail) for currency in currencies for rail in rails]
 
@@ -118,7 +118,7 @@ def test_page_reconnects_and_misses_no_change(town, visits):
 
 
 def test_page_drops_rows_of_a_replaced_warehouse(town, visits):
-    """The warehouse begins anew while the server is away."""
+    """The warehouse is replaced while the server is down."""
     visit = visits(town)
     visit.expected = (r"console: .*(ERR_CONNECTION_REFUSED|WebSocket)",)
     visit.go()

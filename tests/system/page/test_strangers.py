@@ -89,7 +89,7 @@ def test_extreme_rate_does_not_flatten_the_chart(visited, visits):
 
 
 def test_content_security_policy_blocks_injected_scripts(square, visits):
-    """The policy holds even where a mistake of ours would let markup or a host in."""
+    """The policy holds even if a bug lets markup or a host in."""
     visit = visits(square)
     visit.expected = (r"Content Security Policy", r"Trusted ?(HTML|Script|Type)", r"asked another")
     visit.go()

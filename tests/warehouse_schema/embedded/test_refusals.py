@@ -38,7 +38,7 @@ def test_folder_with_other_files_is_kept(folder: Path) -> None:
 
 
 @NEEDS_ROOT
-def test_root_is_told_which_folder_the_server_cannot_enter(folder: Path) -> None:
+def test_root_error_names_the_inaccessible_folder(folder: Path) -> None:
     (folder / "closed").mkdir(mode=0o700)
     with pytest.raises(FolderNotUsable, match=r"enter \S+/closed\. Set ISTHMUS_HOME"):
         EmbeddedPostgres(folder / "closed" / "state" / "data").start()
@@ -46,7 +46,7 @@ def test_root_is_told_which_folder_the_server_cannot_enter(folder: Path) -> None
 
 
 @NEEDS_ROOT
-def test_root_is_told_which_folder_hides_the_programs(folder: Path) -> None:
+def test_root_error_names_the_folder_that_hides_programs(folder: Path) -> None:
     closed = folder / "closed"
     closed.mkdir(mode=0o700)
     subprocess.run(["cp", "-a", find_binaries().folder.parent, closed / "pg"], check=True)

@@ -92,7 +92,7 @@ def test_other_account_moves_no_funds_before_release(stand: Stand, bridge: Any) 
     ],
 )
 def test_forged_terms_cannot_move_a_deposit(stand: Stand, changes: dict[str, Any]) -> None:
-    """The same transfer id and all, but for what an attacker would want otherwise."""
+    """The forged terms keep the transfer id and change one field."""
     deposit = stand.deposit()
     at = stand.pay(deposit)
     forged = replace(deposit, **changes)
@@ -104,7 +104,7 @@ def test_forged_terms_cannot_move_a_deposit(stand: Stand, changes: dict[str, Any
 
 
 def test_forged_route_cannot_move_a_deposit(stand: Stand) -> None:
-    """A messenger of the attacker's would take the allowance; with it, it is another address."""
+    """A malicious messenger would take the allowance, but its route gives another address."""
     deposit = stand.deposit(operator=MINE)
     forged = replace(stand, network=stand.with_chain(cctp_token_messenger=EvmAddress(MINE)))
     at = stand.pay(deposit)
@@ -144,7 +144,7 @@ def test_earlier_dust_neither_stops_nor_joins_a_burn(stand: Stand) -> None:
 # Code
 
 
-def test_contracts_have_no_selfdestruct_or_foreign_delegatecall(stand: Stand) -> None:
+def test_contracts_contain_no_forbidden_opcode(stand: Stand) -> None:
     deposit = stand.deposit()
     at = stand.pay(deposit)
     stand.send(OPERATOR, burn(stand, deposit))
@@ -179,7 +179,7 @@ def test_factory_is_deployed_once(stand: Stand) -> None:
         stand.devnet.send(MALLORY, DETERMINISTIC_DEPLOYER, bytes(32) + factory)
 
 
-def test_code_deployed_first_by_another_account_is_equal(stand: Stand) -> None:
+def test_forwarder_deployed_by_another_account_still_burns(stand: Stand) -> None:
     """A refund of a worthless token deploys a released forwarder before its operator does."""
     deposit = stand.released()
     at = stand.pay(deposit)
@@ -254,7 +254,7 @@ def test_operator_cannot_change_any_word_of_the_terms(
 
 
 def test_refund_to_the_zero_address_is_refused(stand: Stand) -> None:
-    """Our encoder writes no such terms, so the call is made of good ones."""
+    """Our encoder refuses such terms, so the call is patched from valid ones."""
     deposit = stand.deposit()
     for call in (
         refund_call(stand.network, deposit, stand.usdc),
@@ -363,7 +363,7 @@ def test_refusing_or_charging_token_stops_only_its_own_refund(
 
 @pytest.mark.parametrize("name", ["RefusingCoin", "FeeOnTopCoin"])
 def test_deposit_in_refusing_or_charging_token_is_not_bridged(stand: Stand, name: str) -> None:
-    """If an issuer turned its token into one of these: nothing is half done."""
+    """The issuer may change its token to one of these: no step is half done."""
     token = stand.make(name)
     adapter = stand.make("OftAdapter", ("address",), token)
     there = replace(stand, network=stand.with_chain(usdt0=token, oft=adapter))
@@ -401,7 +401,7 @@ STEPS = st.lists(
 def test_funds_stay_or_go_to_owner_or_payer_in_any_sequence(
     stand: Stand, steps: list[tuple[str, str, bool]]
 ) -> None:
-    """Two deposits, one released; everybody tries everything; every unit is accounted for."""
+    """Two deposits, one released; random calls by all accounts; every unit is accounted for."""
     snapshot = stand.devnet.rpc("evm_snapshot")
     payee = "0x" + "77" * 20
     both = {

@@ -45,7 +45,7 @@ def test_burn_and_refund_facts_name_the_deposit_address(
 
 
 def test_unknown_token_writes_no_row(stand: Stand, indexer_engine: Engine) -> None:
-    """Anybody may have the factory say that a token of their own was refunded."""
+    """Any account can make the factory emit a refund of its own token."""
     deposit = stand.released(operator=MALLORY.address.lower())
     token = stand.make("SilentCoin")
     mint = encode_call("mint(address,uint256)", stand.address(deposit), 2**255)

@@ -847,7 +847,7 @@ def test_node_that_refuses_batches_of_one_is_unavailable(node, faulty):
         read(faulty, 5, 5)
 
 
-def test_error_of_a_single_call_affects_only_that_call(node, faulty):
+def test_unbatched_call_error_for_unknown_tag_is_no_finality(node, faulty):
     faulty.check_identity()
     node.respond = lambda request: (
         (400, {}, json.dumps({"error": BATCH_REFUSAL}).encode())

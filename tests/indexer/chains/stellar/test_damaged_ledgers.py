@@ -1,7 +1,7 @@
 """Ledgers with random damage in their XDR, from a lake and by RPC.
 
-One of these and nothing else: the same facts; an event marked undecodable; a ledger without its
-events, to be put into quarantine; an error that names the source.
+Allowed results: equal facts; an event marked undecodable; a ledger without its events, for
+quarantine; an error that names the source.
 """
 
 import base64

@@ -400,7 +400,7 @@ def test_unread_ledger_is_fetched_again(by_node: Range, tmp_path: Path, opened: 
 
 
 def test_removed_transactions_are_detected(tmp_path: Path, opened: Open) -> None:
-    """A ledger without anything of ours in it must be shown to be one."""
+    """A ledger without events of ours needs a proof that it has none."""
     height, raw = _hit()
     empty = parse_meta(history_metas()[12])
     hit = parse_meta(raw)

@@ -92,7 +92,7 @@ def test_protocol_30_extends_the_sdk() -> None:
 
 
 def test_each_type_is_used_and_compiles() -> None:
-    """A type that a ledger needs is there; a type that none needs is not."""
+    """The schema has exactly the types that ledgers need."""
     for name in SCHEMA.types:
         skipper(name)
     roots = {"LedgerCloseMeta", "TransactionEnvelope"}
