@@ -49,6 +49,7 @@ class LoadShedder:
                 ("Content-Type", "application/json"),
                 ("Content-Length", str(len(body))),
                 ("Retry-After", str(RETRY_AFTER_SECONDS)),
+                ("X-Content-Type-Options", "nosniff"),
             ],
         )
         return [body]

@@ -169,25 +169,33 @@ def load_relay_settings(
 
     Raises `ConfigurationError` that names every wrong variable; a chain needs a node.
     """
-    found = _accounts(settings.network, os.environ if environment is None else environment)
-    chains = dict.fromkeys(each.chain.id for each in found)
+    env = os.environ if environment is None else environment
+    return _with_nodes(settings, _accounts(settings.network, env))
+
+
+def load_relay() -> tuple[Settings, tuple[RelayAccount, ...]]:
+    """What the relay's process reads. Raises one `ConfigurationError` with all problems."""
+    settings, accounts = read_both(
+        load_settings, lambda: _accounts(network_of(os.environ), os.environ)
+    )
+    return settings, _with_nodes(settings, accounts)
+
+
+def _with_nodes(settings: Settings, accounts: tuple[RelayAccount, ...]) -> tuple[RelayAccount, ...]:
+    chains = dict.fromkeys(each.chain.id for each in accounts)
     without = [chain for chain in chains if not settings.nodes.get(chain)]
     if without:
         raise WrongSettings(
             [f"{chain} has a key and no node: set {rpc_variable(chain)}" for chain in without]
         )
-    return found
-
-
-def load_relay() -> tuple[Settings, tuple[RelayAccount, ...]]:
-    """What the relay's process reads. Raises one `ConfigurationError` with all problems."""
-    settings, _ = read_both(load_settings, lambda: _accounts(network_of(os.environ), os.environ))
-    return settings, load_relay_settings(settings)
+    return accounts
 
 
 def load_webhooks() -> tuple[Settings, WebhookSender]:
     """What the process of webhooks reads. Raises one `ConfigurationError` with all problems."""
-    settings, _ = read_both(load_settings, lambda: read_variables(RelayVariables, os.environ))
+    settings, _ = read_both(
+        load_settings, lambda: _webhook_variables(os.environ, network_of(os.environ).stellar.id)
+    )
     return settings, need_webhook_poster(settings)
 
 
@@ -200,7 +208,7 @@ def load_webhook_poster(
     seed that signs transactions: the receiver chooses part of what is signed.
     """
     env = os.environ if environment is None else environment
-    values = read_variables(RelayVariables, env)
+    values = _webhook_variables(env, settings.network.stellar.id)
     key: StellarKey | None = None
     if values.webhook_kms is not None:
         key = cast(StellarKey, _maker(WEBHOOK_KMS, values.webhook_kms)())
@@ -217,6 +225,19 @@ def load_webhook_poster(
     if settings.network.name == "devnet":
         return WebhookSender(key, admits=lambda address: address.is_loopback or is_public(address))
     return WebhookSender(key)
+
+
+def _webhook_variables(env: Mapping[str, str], stellar: ChainId) -> RelayVariables:
+    """Webhook and Stellar variables: the process of webhooks reads no EVM key."""
+    suffixes = (variable_suffix(stellar), f"{variable_suffix(stellar)}_FILE")
+    return read_variables(
+        RelayVariables,
+        {
+            name: text
+            for name, text in env.items()
+            if not name.startswith(_PREFIX) or name.endswith(suffixes)
+        },
+    )
 
 
 def need_webhook_poster(settings: Settings) -> WebhookSender:

@@ -125,8 +125,8 @@ class SponsorSender(SequenceSender):
     def next_step(self, slot: NonceSlot, finalized: Collection[TxHash]) -> NextStep:
         """Decide about a slot; a fill replaces a transaction that no ledger takes at once.
 
-        A failed transaction is `late`: only the owner can cause it, by opening the account first,
-        and it must not slow the sponsor down.
+        A failed transaction is `already_done`: only the owner can cause it, by opening the account
+        first, and it must not slow the sponsor down.
         """
         step = super().next_step(slot, finalized)
         if isinstance(step, CloseSlot) and step.outcome == "confirmed":

@@ -80,7 +80,8 @@ class NodePool(Generic[N]):
     def failover(self, ask: Callable[[N], T]) -> T:
         """First good answer, for a caller that waits: any chain error passes to the next node.
 
-        Raises the last node's `RetryableChainError` or `PermanentChainError`.
+        A node that failed, however it did, is checked again before its next answer counts. Raises
+        the last node's `RetryableChainError` or `PermanentChainError`.
         """
         passed = (RetryableChainError, PermanentChainError)
         return self._failover(ask, passed, time.monotonic() + FAILOVER_SECONDS, removes=False)
@@ -122,6 +123,8 @@ class NodePool(Generic[N]):
                 if isinstance(error, RangeTooWide) and not is_passed:
                     raise
                 self._note_failure(node, error)
+                if not removes:
+                    node.invalidate()
                 self.end_turn(node)
                 if not is_passed:
                     raise
@@ -144,6 +147,7 @@ class NodePool(Generic[N]):
                 answers.append((_operator(node), ask(node)))
             except (RetryableChainError, PermanentChainError) as error:
                 self._note_failure(node, error)
+                node.invalidate()
                 self._paused_until[node] = time.monotonic() + FAN_OUT_PAUSE_SECONDS
                 failure = error
         if not answers:
@@ -178,7 +182,9 @@ class NodePool(Generic[N]):
             node.close()
 
     def _note_failure(self, node: N, error: IndexerError) -> None:
-        logger.warning("no answer chain=%s node=%s: %s", self._chain, node.host, error)
+        # At the head, a node a block behind is routine.
+        level = logging.DEBUG if isinstance(error, NodeBehind) else logging.WARNING
+        logger.log(level, "no answer chain=%s node=%s: %s", self._chain, node.host, error)
         # These two say nothing about which chain the address serves; after any other failure,
         # whatever answers there has to prove it again.
         if not isinstance(error, NodeBehind | PermanentChainError):

@@ -81,14 +81,18 @@ class LzScan:
             return None
         for item in items:
             pathway = item.object("pathway")
-            sender = pathway.object("sender").text("address").lower().removeprefix("0x")
-            found = (
-                item.text("guid").lower(),
-                pathway.whole("srcEid"),
-                pathway.whole("nonce"),
-                f"0x{sender.rjust(64, '0')}",
-            )
-            if found == (packet.guid, packet.src_eid, packet.nonce, packet.sender):
+            # In this order: of another message, no further field has to be well-formed.
+            if (
+                item.text("guid").lower() == packet.guid
+                and pathway.whole("srcEid") == packet.src_eid
+                and pathway.whole("nonce") == packet.nonce
+                and _word(pathway.object("sender").text("address")) == packet.sender
+            ):
                 status = item.object("status")
                 return ScanStatus(packet.guid, status.text("name"), status.optional_text("message"))
         raise InconsistentAnswer(f"{self._http.host} answered {path} with another message")
+
+
+def _word(address: str) -> str:
+    """An address, left-padded to 32 bytes, as a packet carries it."""
+    return "0x" + address.lower().removeprefix("0x").rjust(64, "0")

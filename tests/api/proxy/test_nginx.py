@@ -90,8 +90,17 @@ MALFORMED = {
     "body-too-large": (POST + b"Content-Length: 100000000\r\n\r\n{", 413),
     "two-lengths": (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
     "no-http": (b"hunter2\r\n\r\n", 400),
+    "trace": (b"TRACE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
+    "internal-location": (b"GET /error/503 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
 }
-CODES = {400: "BAD_REQUEST", 413: "BODY_TOO_LARGE", 414: "URI_TOO_LONG", 431: "HEADERS_TOO_LARGE"}
+CODES = {
+    400: "BAD_REQUEST",
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    413: "BODY_TOO_LARGE",
+    414: "URI_TOO_LONG",
+    431: "HEADERS_TOO_LARGE",
+}
 
 
 @pytest.mark.parametrize(("sent", "status"), MALFORMED.values(), ids=MALFORMED)
@@ -101,6 +110,7 @@ def test_refusal_of_nginx_has_the_shape_of_errors(proxy: Proxy, sent: bytes, sta
         head, _, body = read_all(sock).partition(b"\r\n\r\n")
     assert int(head.split()[1]) == status
     assert b"Content-Type: application/json" in head
+    assert b"X-Content-Type-Options: nosniff" in head
     assert json.loads(body)["code"] == CODES[status]
     assert b"hunter2" not in head + body
 
