@@ -128,6 +128,13 @@ def test_webhook_key_must_not_sign_transactions():
         load_webhook_poster(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED, STELLAR_KEY: SEED})
 
 
+def test_webhook_process_reads_no_evm_key():
+    unreadable = {f"{KEY}_FILE": "/no/such/file"}
+    assert load_webhook_poster(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED, **unreadable}) is not None
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_relay_settings(DEVNET, unreadable)
+
+
 def webhook_key_of_a_service() -> LocalStellarKey:
     return LocalStellarKey.from_text(SEED, "a service")
 
