@@ -12,7 +12,7 @@ PATH = "/api/v1/orderbook"
 GZIP = {"Accept-Encoding": "gzip"}
 
 
-GZIP_IS_FOR_THOSE_WHO_WOULD_RATHER_HAVE_IT = [
+ACCEPT_ENCODINGS = [
     ("", False),
     ("gzip", True),
     ("GZIP", True),
@@ -33,7 +33,7 @@ GZIP_IS_FOR_THOSE_WHO_WOULD_RATHER_HAVE_IT = [
 
 
 def test_gzip_follows_accept_encoding_weights(subtests):
-    for said, taken in GZIP_IS_FOR_THOSE_WHO_WOULD_RATHER_HAVE_IT:
+    for said, taken in ACCEPT_ENCODINGS:
         with subtests.test(said=said, taken=taken):
             assert accepts_gzip(said) is taken
 
@@ -86,7 +86,7 @@ def test_gzip_and_plain_etags_differ(client):
     assert client.get(PATH, headers=both | GZIP).headers["ETag"] == packed
 
 
-WHAT_THE_CLIENT_HAS_IS_COMPARED_WEAKLY_0 = [
+IF_NONE_MATCH = [
     ("{tag}", 304),
     ("W/{tag}", 304),
     ('"x", {tag}', 304),
@@ -99,7 +99,7 @@ WHAT_THE_CLIENT_HAS_IS_COMPARED_WEAKLY_0 = [
 
 @pytest.mark.usefixtures("filled")
 def test_if_none_match_compares_weakly(client, subtests):
-    for form, status in WHAT_THE_CLIENT_HAS_IS_COMPARED_WEAKLY_0:
+    for form, status in IF_NONE_MATCH:
         for method in ["GET", "HEAD"]:
             with subtests.test(form=form, status=status, method=method):
                 tag = client.get(PATH).headers["ETag"]

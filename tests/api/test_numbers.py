@@ -5,7 +5,7 @@ import pytest
 from api.orderbook.responses import decimal_text
 from api.responses import iso_time
 
-A_SEVEN_DECIMAL_INTEGER_IS_WRITTEN_AS_A_PLAIN_DECIMAL = [
+DECIMALS = [
     (0, "0"),
     (1, "0.0000001"),
     (10, "0.000001"),
@@ -24,7 +24,7 @@ A_SEVEN_DECIMAL_INTEGER_IS_WRITTEN_AS_A_PLAIN_DECIMAL = [
 
 
 def test_base_units_are_plain_decimals(subtests):
-    for amount, text in A_SEVEN_DECIMAL_INTEGER_IS_WRITTEN_AS_A_PLAIN_DECIMAL:
+    for amount, text in DECIMALS:
         with subtests.test(amount=amount, text=text):
             assert decimal_text(amount) == text
 

@@ -170,7 +170,7 @@ def test_offer_matching_one_rail_shows_all_rails(client):
     assert offer["acceptedRails"] == ["revolut", "wise"]
 
 
-A_BAD_FILTER_IS_REFUSED_BY_NAME = [
+BAD_FILTERS = [
     ("currency=EURO", "currency"),
     ("currency=E1R", "currency"),
     ("currency=€€€", "currency"),
@@ -202,7 +202,7 @@ A_BAD_FILTER_IS_REFUSED_BY_NAME = [
 
 
 def test_bad_filter_returns_400_naming_it(cut_off, subtests):
-    for query, named in A_BAD_FILTER_IS_REFUSED_BY_NAME:
+    for query, named in BAD_FILTERS:
         with subtests.test(query=query, named=named):
             response = cut_off.get(f"{PATH}?{query}")
             assert response.status_code == 400

@@ -77,7 +77,7 @@ def test_body_that_is_no_json_object_returns_400(post, subtests):
             assert refused(post(body))
 
 
-WHAT_CANNOT_BE_MEANT_IS_REFUSED_BY_NAME = [
+BAD_BODIES = [
     ('{"amount": "7", "amuont": "8"}', "amuont"),
     ('{"amount": "7", "amount": "8"}', "'amount' twice"),
     ('{"amount": "7", "extra": {"a": 1, "a": 1}}', "'a' twice"),
@@ -105,7 +105,7 @@ WHAT_CANNOT_BE_MEANT_IS_REFUSED_BY_NAME = [
 
 
 def test_invalid_member_returns_400_naming_it(post, subtests):
-    for body, word in WHAT_CANNOT_BE_MEANT_IS_REFUSED_BY_NAME:
+    for body, word in BAD_BODIES:
         with subtests.test(body=body, word=word):
             assert refused(post(body), word)
 

@@ -57,7 +57,7 @@ def test_irreversible_stages_never_lead_back_to_payment():
         assert not {"CANCELLED", "EXPIRED", "REFUNDING"} & successors(stage)
 
 
-THE_STATUS_SAYS_WHOSE_TURN_IT_IS: list[tuple[Stage, str, str]] = [
+STATUSES: list[tuple[Stage, str, str]] = [
     ("AWAITING_FUNDS", "pending_user_transfer_start", "pending_user_transfer_start"),
     ("FUNDED", "pending_anchor", "pending_anchor"),
     ("AWAITING_SIGNATURE", "pending_user_transfer_start", "pending_user_transfer_start"),
@@ -77,7 +77,7 @@ THE_STATUS_SAYS_WHOSE_TURN_IT_IS: list[tuple[Stage, str, str]] = [
 
 
 def test_status_names_the_next_actor(subtests: pytest.Subtests):
-    for stage, deposit, withdrawal in THE_STATUS_SAYS_WHOSE_TURN_IT_IS:
+    for stage, deposit, withdrawal in STATUSES:
         with subtests.test(stage=stage, deposit=deposit, withdrawal=withdrawal):
             assert status(stage, ETHEREUM, PUBNET) == deposit
             assert status(stage, PUBNET, ETHEREUM) == withdrawal
