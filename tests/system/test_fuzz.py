@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,13 @@ def hammer(url: str, goes_on: Callable[[], bool]) -> Hammer:
 @pytest.mark.usefixtures("migrated")
 def test_planted_500_and_planted_response_are_found(api_engine: Engine) -> None:
     app = make_sign_in_app(api_engine, FixedAccounts(ledger_rules()))
-    app.view_functions["auth.give_stellar_toml"] = lambda: abort(500)
-    app.view_functions["auth.give_challenge"] = lambda: {"not": "a challenge"}
+    # The document describes what the views say of themselves: planted ones must say the same.
+    views = app.view_functions
+    for name, planted in {
+        "auth.give_stellar_toml": lambda: abort(500),
+        "auth.give_challenge": lambda: {"not": "a challenge"},
+    }.items():
+        views[name] = wraps(views[name])(planted)
     findings = hammered(app, 3)
     assert findings.errors_500 > 0
     assert findings.undocumented > 0
