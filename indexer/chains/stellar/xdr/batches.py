@@ -16,7 +16,6 @@ _BEFORE_PARENT = 4 + 32 + 4
 """Wrapper version, the ledger's own hash and the protocol version; the parent's hash follows."""
 _EXTENSIONS = (4, 16, 0)
 """Bytes of `LedgerCloseMetaExt` v0 and v1; wrapper v0 has none."""
-_LEDGER = skipper("LedgerCloseMeta")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def _next(raw: bytes, at: int, block: Block) -> tuple[int, Block]:
 def _next_by_skipping(raw: bytes, at: int, block: Block) -> tuple[int, Block]:
     """As `_next`, for a ledger whose hash does not mark the next one."""
     try:
-        end = _LEDGER(raw, at)
+        end = skipper("LedgerCloseMeta")(raw, at)
         following = _block(raw, end, block.chain)
     except (Malformed, RecursionError) as error:
         raise InconsistentAnswer(f"ledger {block.height} has no end: {error}") from error

@@ -65,7 +65,6 @@ _BEFORE_VALUE = 4 + HASH
 """Bytes of a header before its `StellarValue`: version and parent's hash.
 
 The value begins with the hash of the transaction set; the hash of the results follows it."""
-_SC_VAL, _STELLAR_VALUE = skipper("SCVal"), skipper("StellarValue")
 
 
 def decode_meta(
@@ -132,7 +131,7 @@ def _check_hashes(raw: bytes, block: Block, parts: LedgerParts, passphrase: str)
         transaction_set = transaction_set[:HASH] + transaction_set[HASH + 4 :]
     results = [raw[applied.result] for applied in parts.applied]
     value = parts.header + _BEFORE_VALUE
-    after_value = _STELLAR_VALUE(raw, value)
+    after_value = skipper("StellarValue")(raw, value)
     for what, committed, at in (
         ("transaction set", transaction_set, value),
         ("results", words(len(results)) + b"".join(results), after_value),
@@ -198,6 +197,7 @@ def _contract_events(
     wanted: frozenset[bytes] | None,
 ) -> Iterator[tuple[StellarEvent, bool]]:
     """Contract events, and whether their transactions succeeded."""
+    skip_value = skipper("SCVal")
     for transaction, event_id, where in _numbered_events(block, applied, transactions):
         contract = where.start + _BEFORE_CONTRACT
         at = contract + HASH
@@ -208,7 +208,7 @@ def _contract_events(
         begin = at + _BEFORE_TOPICS
         topics = []
         for _ in range(int.from_bytes(raw[begin - 4 : begin], "big")):
-            end = _SC_VAL(raw, begin)
+            end = skip_value(raw, begin)
             topics.append(raw[begin:end])
             begin = end
         event = StellarEvent(

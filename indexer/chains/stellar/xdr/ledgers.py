@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import pairwise
 
 from indexer.chains.raw import Block, StellarEvent
-from indexer.chains.stellar.xdr.schema import SCHEMA
+from indexer.chains.stellar.xdr.schema import load_schema
 from indexer.chains.stellar.xdr.skip import Malformed, fields, skipper
 from indexer.errors import InconsistentAnswer, UnsupportedProtocol
 from warehouse_schema.identifiers import (
@@ -28,13 +28,7 @@ _NEWEST_WRAPPER = 2
 """Newest version of `LedgerCloseMeta`. A node writes all its ledgers in one version."""
 
 _HASH = 32
-_EXTENSION = skipper("LedgerCloseMetaExt")
-_HEADER, _AFTER_HEADER = skipper("LedgerHeader"), dict(fields("LedgerHeaderHistoryEntry"))["ext"]
-_VALUE, _UPGRADES = skipper("StellarValue"), dict(fields("StellarValue"))["upgrades"]
-_WITH_MILLISECONDS = (
-    SCHEMA.constants["STELLAR_VALUE_SIGNED_MS"],
-    SCHEMA.constants["STELLAR_VALUE_EMPTY_TX_SET_MS"],
-)
+_WITH_MILLISECONDS = ("STELLAR_VALUE_SIGNED_MS", "STELLAR_VALUE_EMPTY_TX_SET_MS")
 """Arms of a `StellarValue` that begin with the close time in milliseconds (CAP-88).
 
 The parent's protocol decides the arm: the ledger that upgrades to protocol 30 has an older one."""
@@ -82,7 +76,7 @@ def block_of_meta(raw: bytes, chain: ChainId) -> Block:
     """
     wrapper = _integer(raw, 0, 4)
     try:
-        at = _EXTENSION(raw, 4) if wrapper > 0 else 4
+        at = skipper("LedgerCloseMetaExt")(raw, 4) if wrapper > 0 else 4
     except Malformed as error:
         raise InconsistentAnswer(f"not the XDR of a ledger: {error}") from error
     block, _ = _block(raw, at, chain)
@@ -119,8 +113,9 @@ def _block(raw: bytes, at: int, chain: ChainId) -> tuple[Block, int]:
         )
     value = begin + 4 + _HASH
     try:
-        after_value, header_end = _VALUE(raw, value), _HEADER(raw, begin)
-        end = _AFTER_HEADER(raw, header_end)
+        after_value = skipper("StellarValue")(raw, value)
+        header_end = skipper("LedgerHeader")(raw, begin)
+        end = dict(fields("LedgerHeaderHistoryEntry"))["ext"](raw, header_end)
     except Malformed as error:
         raise InconsistentAnswer(f"not the XDR of a ledger header: {error}") from error
     height, name = _integer(raw, after_value + 2 * _HASH, 4), raw[at:begin]
@@ -128,9 +123,9 @@ def _block(raw: bytes, at: int, chain: ChainId) -> tuple[Block, int]:
         raise InconsistentAnswer(f"ledger {height}: its header does not hash to {name.hex()}")
     # `StellarValue`: hash of the transaction set, close time, upgrades, arm.
     close_time = UnixSeconds(_integer(raw, value + _HASH, 8))
-    arm = _UPGRADES(raw, value + _HASH + 8)
+    arm = dict(fields("StellarValue"))["upgrades"](raw, value + _HASH + 8)
     close_time_ms = None
-    if _integer(raw, arm, 4) in _WITH_MILLISECONDS:
+    if _integer(raw, arm, 4) in [load_schema().constants[name] for name in _WITH_MILLISECONDS]:
         close_time_ms = UnixMilliseconds(_integer(raw, arm + 4, 8))
     if close_time_ms is not None and close_time_ms // 1000 != close_time:
         raise InconsistentAnswer(

@@ -24,14 +24,10 @@ _V0_SIGNED_AS = words(xdr.EnvelopeType.ENVELOPE_TYPE_TX, xdr.PublicKeyType.PUBLI
 """Prefix of the signed payload of a v0 envelope: the v1 envelope's type, and the type of its key.
 """
 _ENVELOPES = {
-    _TX_V0: skipper("TransactionV0"),
-    words(xdr.EnvelopeType.ENVELOPE_TYPE_TX): skipper("Transaction"),
-    words(xdr.EnvelopeType.ENVELOPE_TYPE_TX_FEE_BUMP): skipper("FeeBumpTransaction"),
+    _TX_V0: "TransactionV0",
+    words(xdr.EnvelopeType.ENVELOPE_TYPE_TX): "Transaction",
+    words(xdr.EnvelopeType.ENVELOPE_TYPE_TX_FEE_BUMP): "FeeBumpTransaction",
 }
-_SIGNATURE = skipper("DecoratedSignature")
-_EVENT, _STAGED_EVENT = skipper("ContractEvent"), skipper("TransactionEvent")
-_META = skipper("TransactionMeta")
-_BASE_FEE = dict(fields("ParallelTxsComponent"))["baseFee"]
 
 
 @dataclass(slots=True)
@@ -126,15 +122,16 @@ def _locate_transaction_set(cursor: _Cursor, version: int, parts: LedgerParts) -
     else:
         cursor.expect(1)
         cursor.at += HASH
+        base_fee = dict(fields("ParallelTxsComponent"))["baseFee"]
         for _ in range(cursor.count()):
             # `TransactionPhase`: components in sequence, or stages of parallel clusters.
             if cursor.expect(0, 1) == 0:
                 for _ in range(cursor.count()):
                     cursor.expect(0)
-                    cursor.skip(_BASE_FEE)
+                    cursor.skip(base_fee)
                     _locate_envelopes(cursor, parts)
             else:
-                cursor.skip(_BASE_FEE)
+                cursor.skip(base_fee)
                 for _ in range(cursor.count()):
                     for _ in range(cursor.count()):
                         _locate_envelopes(cursor, parts)
@@ -147,11 +144,11 @@ def _locate_envelopes(cursor: _Cursor, parts: LedgerParts) -> None:
         begin = cursor.at
         kind = cursor.raw[begin : begin + 4]
         cursor.at += 4
-        body = cursor.skip(_ENVELOPES[kind])
+        body = cursor.skip(skipper(_ENVELOPES[kind]))
         is_v0 = kind == _TX_V0
         parts.signed.append((_V0_SIGNED_AS, body) if is_v0 else (b"", slice(begin, body.stop)))
         for _ in range(cursor.count()):
-            cursor.skip(_SIGNATURE)
+            cursor.skip(skipper("DecoratedSignature"))
 
 
 def _locate_transaction(
@@ -175,7 +172,7 @@ def _locate_events(cursor: _Cursor, transaction: TransactionParts) -> None:
     version = transaction.meta_version = cursor.integer()
     if version not in (3, 4):
         cursor.at = begin
-        cursor.skip(_META)
+        cursor.skip(skipper("TransactionMeta"))
         return
     for part, skip in fields(f"TransactionMetaV{version}"):
         if part == "sorobanMeta":
@@ -190,7 +187,7 @@ def _locate_events(cursor: _Cursor, transaction: TransactionParts) -> None:
                         cursor.skip(skip_part)
         elif version == 4 and part == "events":
             for _ in range(cursor.count()):
-                event = cursor.skip(_STAGED_EVENT)
+                event = cursor.skip(skipper("TransactionEvent"))
                 stage = cursor.raw[event.start : event.start + 4]
                 transaction.staged.append((stage, slice(event.start + 4, event.stop)))
         else:
@@ -217,4 +214,4 @@ def _locate_soroban_meta(cursor: _Cursor, version: int, transaction: Transaction
 
 def _locate_contract_events(cursor: _Cursor) -> list[slice]:
     """`ContractEvent<>`."""
-    return [cursor.skip(_EVENT) for _ in range(cursor.count())]
+    return [cursor.skip(skipper("ContractEvent")) for _ in range(cursor.count())]

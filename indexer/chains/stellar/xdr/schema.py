@@ -6,6 +6,7 @@ XDR: RFC 4506; the language is its section 6.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -219,4 +220,7 @@ class _Parser:
             raise ValueError(f"{self._tokens[-1]!r} where XDR has {word!r}")
 
 
-SCHEMA = parse_schema(Path(__file__).with_name("schema.x").read_text("ascii"))
+@cache
+def load_schema() -> XdrSchema:
+    """`schema.x`, parsed at the first use: that takes 10 ms, which most commands need not spend."""
+    return parse_schema(Path(__file__).with_name("schema.x").read_text("ascii"))

@@ -9,13 +9,14 @@ cannot hold, so that no event of a foreign contract can stop the writing of a le
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 from stellar_sdk import StrKey, xdr
 
 from indexer.addresses import muxed_contract
 from indexer.chains.raw import StellarEvent
-from indexer.chains.stellar.xdr.schema import SCHEMA
+from indexer.chains.stellar.xdr.schema import load_schema
 from indexer.chains.stellar.xdr.skip import Malformed, skipper
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import (
@@ -29,15 +30,16 @@ from warehouse_schema.identifiers import (
 T = TypeVar("T")
 Kind = xdr.SCValType
 
-_SKIP = skipper("SCVal")
 _SYMBOL = re.compile(rb"[A-Za-z0-9_]{1,32}")
 _LARGEST_BIGINT = (1 << 63) - 1
 _LAST_SECOND = 253_402_300_799
 """9999-12-31T23:59:59Z: the last second with a year of four digits."""
 
-_STRKEYS: Mapping[bytes, Callable[[bytes], str]] = {
-    SCHEMA.constants[f"SC_ADDRESS_TYPE_{kind}"].to_bytes(4, "big"): encode
-    for kind, encode in {
+
+@cache
+def _strkey_encoders() -> Mapping[bytes, Callable[[bytes], str]]:
+    """Type of an `SCAddress` → encoder of the bytes after it as strkey."""
+    encoders: dict[str, Callable[[bytes], str]] = {
         # The type of the key comes first.
         "ACCOUNT": lambda raw: StrKey.encode_ed25519_public_key(raw[4:]),
         "CONTRACT": StrKey.encode_contract,
@@ -47,9 +49,11 @@ _STRKEYS: Mapping[bytes, Callable[[bytes], str]] = {
         "CLAIMABLE_BALANCE": lambda raw: StrKey.encode_claimable_balance(raw[3:]),
         "LIQUIDITY_POOL": StrKey.encode_liquidity_pool,
         "MUXED_CONTRACT": lambda raw: muxed_contract(raw[8:], int.from_bytes(raw[:8], "big")),
-    }.items()
-}
-"""Type of an `SCAddress` → encoder of the bytes after it as strkey."""
+    }
+    return {
+        load_schema().constants[f"SC_ADDRESS_TYPE_{kind}"].to_bytes(4, "big"): encode
+        for kind, encode in encoders.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ Reader: TypeAlias = Callable[[ScVal], T]
 def parse(raw: bytes) -> ScVal:
     """Parse XDR. Raises `Undecodable`."""
     try:
-        end = _SKIP(raw, 0)
+        end = skipper("SCVal")(raw, 0)
     except (Malformed, RecursionError) as error:
         raise Undecodable(f"is not the XDR of an SCVal: {error}") from error
     if end != len(raw):
@@ -94,7 +98,7 @@ def topic_name(event: StellarEvent) -> str | None:
 def address(value: ScVal) -> StellarAddress:
     """An address of any type, also of muxed accounts and contracts."""
     raw = _body("an address", value, Kind.SCV_ADDRESS)
-    return StellarAddress(_STRKEYS[raw[:4]](raw[4:]))
+    return StellarAddress(_strkey_encoders()[raw[:4]](raw[4:]))
 
 
 def amount(value: ScVal) -> BaseUnits:
@@ -297,7 +301,7 @@ def _elements(what: str, value: ScVal, kind: Kind, each: int) -> Iterator[ScVal]
     raw = _body(what, value, kind)
     if not any(raw[:4]):
         raise Undecodable(f"is {value.kind.name} of nothing, not {what}")
-    at = 8
+    at, skip = 8, skipper("SCVal")
     for _ in range(each * int.from_bytes(raw[4:8], "big")):
-        begin, at = at, _SKIP(raw, at)
+        begin, at = at, skip(raw, at)
         yield ScVal.of(raw[begin:at])

@@ -6,12 +6,12 @@ or enum member, more elements than the type allows, padding or flags that are no
 hashed and stored. The caller checks the end of the bytes: a value that is cut short ends past it.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TypeAlias
 
 from indexer.chains.stellar.xdr.schema import (
-    SCHEMA,
     Array,
     Bool,
     Enumeration,
@@ -22,6 +22,7 @@ from indexer.chains.stellar.xdr.schema import (
     Structure,
     Type,
     Union,
+    load_schema,
 )
 
 Skipper: TypeAlias = Callable[[bytes, int], int]
@@ -32,12 +33,14 @@ class Malformed(ValueError):
     """Bytes that no encoder writes for the type; the message says where."""
 
 
+@cache
 def skipper(name: str) -> Skipper:
-    """The skipper of a type of `schema.x`.
+    """The skipper of a type of `schema.x`, compiled at the first use.
 
     It raises `Malformed`, and `RecursionError` for a value nested deeper than Python's stack.
     """
-    return _as_skipper(_compile(Named(name)))
+    with _compiling:
+        return _as_skipper(_compile(Named(name)))
 
 
 @cache
@@ -46,10 +49,11 @@ def fields(name: str) -> tuple[tuple[str, Skipper], ...]:
 
     Raises `KeyError` for an unknown type, `TypeError` for one that is no struct.
     """
-    kind = SCHEMA.types[name]
+    kind = load_schema().types[name]
     if not isinstance(kind, Structure):
         raise TypeError(f"{name} is no struct")
-    return tuple((field, _as_skipper(_compile(each))) for field, each in kind.fields)
+    with _compiling:
+        return tuple((field, _as_skipper(_compile(each))) for field, each in kind.fields)
 
 
 _Compiled: TypeAlias = int | Skipper
@@ -58,6 +62,7 @@ _Compiled: TypeAlias = int | Skipper
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 """By the number of bytes modulo four."""
 
+_compiling = threading.Lock()
 _compiled: dict[str, _Compiled] = {}
 _recursive: dict[str, Skipper] = {}
 _in_progress: set[str] = set()
@@ -74,7 +79,7 @@ def _compile(kind: Type) -> _Compiled:
                 return lambda raw, at: _recursive[name](raw, at)
             if name not in _compiled:
                 _in_progress.add(name)
-                _compiled[name] = _compile(SCHEMA.types[name])
+                _compiled[name] = _compile(load_schema().types[name])
                 _recursive[name] = _as_skipper(_compiled[name])
                 _in_progress.remove(name)
             return _compiled[name]

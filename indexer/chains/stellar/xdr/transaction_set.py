@@ -24,7 +24,6 @@ _MAX_ENVELOPE_TYPE = 5
 """First word of a further transaction of the set (a fee bump's), or less."""
 _MAX_GUESSES = 8
 """Each hashes a set, a quarter of a millisecond; pubnet's ledgers need one or two."""
-_OLD_SET, _GENERALIZED_SET = skipper("TransactionSet"), skipper("GeneralizedTransactionSet")
 
 
 def check_transaction_set(raw: bytes, begin: int, end: int, block: Block) -> None:
@@ -84,7 +83,7 @@ def _ends_at_signature(raw: bytes, at: int, end: int, digest: bytes, version: in
 
 def _ends_as_decoded(raw: bytes, at: int, digest: bytes, is_old: bool) -> bool:
     """The set that a skipper finds at `at`."""
-    skip = _OLD_SET if is_old else _GENERALIZED_SET
+    skip = skipper("TransactionSet" if is_old else "GeneralizedTransactionSet")
     try:
         end = skip(raw, at)
     except (Malformed, RecursionError):

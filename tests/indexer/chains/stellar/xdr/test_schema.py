@@ -11,7 +11,6 @@ from stellar_sdk.xdr import constants
 from indexer.chains.stellar.xdr import schema
 from indexer.chains.stellar.xdr.schema import (
     MAX_LENGTH,
-    SCHEMA,
     Array,
     Enumeration,
     Named,
@@ -19,10 +18,12 @@ from indexer.chains.stellar.xdr.schema import (
     Optional,
     Structure,
     Union,
+    load_schema,
     parse_schema,
 )
 from indexer.chains.stellar.xdr.skip import skipper
 
+SCHEMA = load_schema()
 ADDED = {"TimePointMs", "MuxedContract"}
 CHANGED = {"StellarValueType", "StellarValue", "SCAddressType", "SCAddress"}
 """Protocol 30 against the SDK's protocol 28 (CAP-84, CAP-88)."""
