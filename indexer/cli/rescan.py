@@ -6,6 +6,7 @@ from contextlib import closing
 import click
 
 from indexer.chains.evm.reader import EvmReader
+from indexer.chains.finality import final_by_depth
 from indexer.chains.stellar.reader import StellarReader
 from indexer.cli.backfill import chain_of_range
 from indexer.config.networks import EvmChain
@@ -33,7 +34,7 @@ def run(chain_id: str, start: int, end: int, nodes: Sequence[str]) -> int:
         try:
             with engine.begin() as conn:
                 cursor = read_cursor(conn, chain.id)
-            final = -1 if cursor is None else cursor.height - chain.confirmations
+            final = -1 if cursor is None else final_by_depth(chain, cursor.height)
             if end > final:
                 raise click.BadParameter(
                     f"{chain.id} is stored and final up to {max(final, 0)}, not to {end}",

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, Engine, exists, func, select
 
+from indexer.chains.finality import final_by_depth
 from indexer.config.networks import Chain, Network
 from indexer.errors import (
     ConfigurationError,
@@ -65,11 +66,10 @@ def check_range(conn: Connection, chain: Chain, first: Height, last: Height) -> 
                 f"{chain.id}: the follower begins at {chain.start_height} and has not begun; "
                 f"until then a backfill may reach up to {chain.start_height - 1}, not {last}"
             )
-    elif last > cursor.height - chain.confirmations:
+    elif last > (final := final_by_depth(chain, cursor.height)):
         raise RangeRefused(
             f"{chain.id}: the follower is at {cursor.height} and may still take back "
-            f"{chain.confirmations} blocks; a backfill may reach up to "
-            f"{cursor.height - chain.confirmations}, not {last}"
+            f"{chain.confirmations} blocks; a backfill may reach up to {final}, not {last}"
         )
 
 

@@ -62,9 +62,7 @@ class ChunkSource:
 
 
 @contextmanager
-def open_source(
-    reader: ChainReader, chain: Chain, watched: Watched, readers: int = READERS
-) -> Iterator[ChunkSource]:
+def open_source(reader: ChainReader, chain: Chain, watched: Watched) -> Iterator[ChunkSource]:
     """Columnar readers with connections of their own for EVM chains, else the reader alone."""
     if not (isinstance(reader, EvmReader) and isinstance(chain, EvmChain)):
 
@@ -73,7 +71,7 @@ def open_source(
 
         yield ChunkSource([fetch], first_blocks=MAX_BLOCKS, max_blocks=MAX_BLOCKS)
         return
-    histories = [EvmHistory.for_reader(reader) for _ in range(readers)]
+    histories = [EvmHistory.for_reader(reader) for _ in range(READERS)]
     fetchers = [partial(_fetch_columns, each, chain, watched) for each in histories]
     try:
         yield ChunkSource(fetchers, first_blocks=FIRST_BLOCKS, max_blocks=MAX_BLOCKS_COLUMNAR)

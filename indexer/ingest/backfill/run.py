@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
+from indexer.chains.finality import final_by_depth
 from indexer.chains.ports import ChainReader
 from indexer.config.networks import Chain, Network
 from indexer.errors import ConfigurationError, RangeRefused
@@ -179,7 +180,7 @@ def _check_final(
     check_range(conn, chain, first, last)
     with conn.begin():
         is_followed = read_cursor(conn, chain.id) is not None
-    final = Height(last if is_followed else reader.head().height - chain.confirmations)
+    final = last if is_followed else final_by_depth(chain, reader.head().height)
     if last > final:
         raise RangeRefused(
             f"{chain.id}: what lies above {final} may still be taken back; a backfill may reach up"

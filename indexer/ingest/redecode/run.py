@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, select, text
 
+from indexer.chains.finality import final_by_depth
 from indexer.config.networks import Chain, Network
 from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import store
@@ -179,7 +180,7 @@ def _final(conn: Connection, chain: Chain) -> Height:
     cursor = read_cursor(conn, chain.id)
     if cursor is None:
         return shadow_tables.BELOW_FIRST
-    by_depth = Height(cursor.height - chain.confirmations)
+    by_depth = final_by_depth(chain, cursor.height)
     return by_depth if cursor.final_height is None else max(by_depth, cursor.final_height)
 
 
