@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, TypeVar, get_args
+from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
@@ -16,6 +16,7 @@ from indexer.config.networks import (
     LogProof,
     Network,
     load_network,
+    parse_log_proof,
 )
 from indexer.config.networks import log_proof_variable as log_proof_variable
 from indexer.config.networks import rpc_variable as rpc_variable
@@ -70,12 +71,6 @@ def _start(text: str) -> int:
     return int(text)
 
 
-def _log_proof(text: str) -> str:
-    if text not in get_args(LogProof):
-        raise ValueError(f"must be one of {', '.join(get_args(LogProof))}")
-    return text
-
-
 def _operator(text: str) -> EvmAddress:
     try:
         return evm_address(text)
@@ -104,7 +99,7 @@ class SharedVariables(LocationVariables):
         "ISTHMUS_START_<CHAIN>",
         "first block or ledger that is read; replaces the network file's",
     )
-    log_proof: dict[str, Annotated[LogProof, BeforeValidator(_log_proof)]] = variable(
+    log_proof: dict[str, Annotated[LogProof, BeforeValidator(parse_log_proof)]] = variable(
         "ISTHMUS_LOG_PROOF_<CHAIN>",
         "what proves an EVM chain's logs: `receipts`, `header`, `operators` or `none`; replaces "
         "the network file's",

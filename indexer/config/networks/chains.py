@@ -29,7 +29,7 @@ def parse_log_proof(text: str) -> LogProof:
         if text == known:
             proof: LogProof = known
             return proof
-    raise ValueError(f"{text!r} is none of {', '.join(get_args(LogProof))}")
+    raise ValueError(f"must be one of {', '.join(get_args(LogProof))}")
 
 
 @dataclass(frozen=True, slots=True)

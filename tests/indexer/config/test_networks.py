@@ -34,7 +34,7 @@ EDITS = {
     "an unknown log proof": (
         'log_proof = "receipts"',
         'log_proof = "hope"',
-        r"chains/eip155:1: log_proof is wrong: 'hope' is none of receipts, header, operators, none",
+        r"chains/eip155:1: log_proof is wrong: must be one of receipts, header, operators, none",
     ),
     "no confirmations": (
         'name = "Ethereum"\nconfirmations = 65\n',
