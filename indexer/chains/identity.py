@@ -1,9 +1,8 @@
 """Checks that a node serves the configured chain. Errors name the variable of the node's URL."""
 
-import re
 from contextlib import closing
 
-from indexer.chains.evm.jsonrpc import BatchRefused, JsonRpc, MethodNotFound
+from indexer.chains.evm.jsonrpc import BatchRefused, JsonRpc, MethodNotFound, parse_quantity
 from indexer.chains.stellar.rpc import RequestRefused, StellarRpc, UnknownMethod
 from indexer.config.networks import EvmChain, StellarChain, rpc_variable
 from indexer.errors import (
@@ -15,7 +14,6 @@ from indexer.errors import (
 
 _PROBE_SECONDS = 2.0
 """Timeout of the request that finds out whether a failing node is one of the other kind."""
-_QUANTITY = re.compile(r"0x[0-9a-fA-F]+")
 
 
 def check_evm_node(node: JsonRpc, chain: EvmChain) -> None:
@@ -35,10 +33,9 @@ def check_evm_node(node: JsonRpc, chain: EvmChain) -> None:
             f"{variable} names a Stellar node: {node.host} serves {passphrase!r}, and {chain.id} "
             "is read from an EVM node"
         ) from error
-    if not isinstance(answer, str) or not _QUANTITY.fullmatch(answer):
-        raise InconsistentAnswer(f"{node.host}: {answer!r:.80} is no chain id")
-    if int(answer, 16) != chain.number:
-        raise WrongChain(f"{variable}: {node.host} serves eip155:{int(answer, 16)}, not {chain.id}")
+    number = parse_quantity(answer, node.host)
+    if number != chain.number:
+        raise WrongChain(f"{variable}: {node.host} serves eip155:{number}, not {chain.id}")
 
 
 def check_stellar_node(node: StellarRpc, chain: StellarChain) -> int:
@@ -52,14 +49,12 @@ def check_stellar_node(node: StellarRpc, chain: StellarChain) -> int:
     except (UnknownMethod, RequestRefused) as error:
         with closing(JsonRpc(node.url, timeout=_PROBE_SECONDS)) as probe:
             try:
-                answer = probe.call("eth_chainId", [])
+                number = parse_quantity(probe.call("eth_chainId", []), node.host)
             except (RetryableChainError, PermanentChainError):
-                answer = None
-        if not isinstance(answer, str) or not _QUANTITY.fullmatch(answer):
-            raise
+                raise error from None
         raise WrongChain(
-            f"{variable} names an EVM node: {node.host} serves eip155:{int(answer, 16)}, and"
-            f" {chain.id} is read from a Stellar RPC node"
+            f"{variable} names an EVM node: {node.host} serves eip155:{number}, and {chain.id} is"
+            " read from a Stellar RPC node"
         ) from error
     passphrase, protocol = network.get("passphrase"), network.get("protocolVersion")
     if passphrase != chain.passphrase:

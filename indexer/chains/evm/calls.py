@@ -24,7 +24,10 @@ class ContractReader:
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
         self._nodes = evm_pool(chain, urls, timeout=timeout, valid_seconds=IDENTITY_VALID_SECONDS)
-        self.close = self._nodes.close
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._nodes.close()
 
     def call(self, contract: EvmAddress, data: bytes) -> bytes:
         """What a view returns at the head.

@@ -12,13 +12,10 @@ from typing import Any, TypeAlias
 import orjson
 
 from indexer.chains.http.client import (
-    RESPONSE_TIMEOUT_FACTOR,
     ConnectionLost,
+    HttpEndpoint,
     NodeTimeout,
-    host_of,
-    new_client,
     retry_after,
-    send_request,
 )
 from indexer.errors import (
     InconsistentAnswer,
@@ -36,8 +33,6 @@ RpcCall: TypeAlias = tuple[str, list[Any]]
 
 MAX_BATCH = 100
 """Calls of one request; providers refuse more, some at just above this."""
-MAX_RESPONSE_BYTES = 128 * 1024 * 1024
-"""More than the receipts of the fullest block."""
 
 # Error texts of nodes and providers, collected from public indexers. First match wins: a node that
 # lags may mention a range too, and a rate limit a limit that was exceeded.
@@ -145,19 +140,11 @@ class Reply:
         return not any(kind.search(str(text)) for kind in (_RATE_LIMIT, _TIMED_OUT, _INTERNAL))
 
 
-class JsonRpc:
-    """One node over HTTP, with connections that are kept alive."""
+class JsonRpc(HttpEndpoint):
+    """One node over HTTP."""
 
-    def __init__(self, url: str, *, timeout: float, max_bytes: int | None = None) -> None:
-        """`timeout` is seconds for each piece of a response; `max_bytes` bounds a response."""
-        self.url = url
-        self.host = host_of(url)
-        self._batch_size = MAX_BATCH
-        """Largest batch that the node has not refused yet; 0 when it takes no batches at all."""
-        self._seconds = timeout * RESPONSE_TIMEOUT_FACTOR
-        self._max_bytes = max_bytes or MAX_RESPONSE_BYTES
-        self._client = new_client(timeout=timeout, headers={"content-type": "application/json"})
-        self.close = self._client.close
+    _batch_size = MAX_BATCH
+    """Largest batch that the node has not refused yet; 0 when it takes no batches at all."""
 
     def call(self, method: str, params: list[Any]) -> Any:
         """The result of one call."""
@@ -237,22 +224,10 @@ class JsonRpc:
 
         A lost keep-alive connection is retried once: every method reads or is idempotent.
         """
-        body = orjson.dumps(request)
-        for is_last in (False, True):
-            try:
-                response = send_request(
-                    self._client,
-                    "POST",
-                    self.url,
-                    content=body,
-                    seconds=self._seconds,
-                    max_bytes=self._max_bytes,
-                    where=self.host,
-                )
-                break
-            except ConnectionLost:
-                if is_last:
-                    raise
+        try:
+            response = self.send("POST", json=request)
+        except ConnectionLost:
+            response = self.send("POST", json=request)
         if response.is_success:
             return response.content
         status = response.status_code

@@ -54,7 +54,10 @@ class Quorum:
                 f" {', '.join(sorted(operators)) or 'none'}"
             )
         self._reader = EvmReader(chain, http_urls(urls), event_topics, timeout=timeout)
-        self.close = self._reader.close
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._reader.close()
 
     def agreed_block(self, height: Height) -> Block:
         """The block at a height of the chain that all nodes follow."""

@@ -29,7 +29,7 @@ from indexer.chains.evm.node import EvmNode, evm_pool
 from indexer.chains.evm.receipts import BLOOM_BITS, bloom_of
 from indexer.chains.evm.responses import EvmHeader, EvmReceipt, EvmResponseParser
 from indexer.chains.finality import Finality
-from indexer.chains.http.client import NodeTimeout, ResponseTooLarge
+from indexer.chains.http.client import MAX_RESPONSE_BYTES, NodeTimeout, ResponseTooLarge
 from indexer.chains.ports import Range
 from indexer.chains.raw import Block, EvmLog
 from indexer.chains.watchlist import Watched, as_watchlist
@@ -74,7 +74,7 @@ class EvmReader:
         event_topics: EventTopics,
         *,
         timeout: float = 10.0,
-        max_bytes: int | None = None,
+        max_bytes: int = MAX_RESPONSE_BYTES,
         needs_tags: bool = False,
         stuck_after: float | None = None,
     ) -> None:

@@ -11,10 +11,13 @@ from functools import cache
 from urllib.parse import urlsplit
 
 import httpx
+import orjson
 
 from indexer.errors import NodeUnavailable
 
-RESPONSE_TIMEOUT_FACTOR = 3
+MAX_RESPONSE_BYTES = 128 * 1024 * 1024
+"""More than the receipts of the fullest block, and than a page of the largest ledgers' metas."""
+_RESPONSE_TIMEOUT_FACTOR = 3
 """Timeouts that a whole response may take: each piece of one that drips in would be in time."""
 _KEEP_ALIVE_SECONDS = 300
 """Longer than any chain's block time: a new connection per block costs more than the call."""
@@ -61,17 +64,21 @@ def send_request(
     max_bytes: int,
     where: str,
     params: Mapping[str, str] | None = None,
-    content: bytes | None = None,
+    json: object = None,
 ) -> httpx.Response:
-    """The whole response, of any status; of its headers, Retry-After alone.
+    """The whole response, of any status; of its headers, Retry-After alone. `json` is the body.
 
     It must be complete after `seconds`, decompressed in at most `max_bytes`. Raises `NodeTimeout`,
     `ResponseTooLarge`, `ConnectionLost` or another `NodeUnavailable`; messages begin with `where`.
     """
     deadline = time.monotonic() + seconds
+    content = None if json is None else orjson.dumps(json)
+    sent_headers = None if json is None else {"content-type": "application/json"}
     body = bytearray()
     try:
-        with client.stream(method, url, params=params, content=content) as response:
+        with client.stream(
+            method, url, params=params, content=content, headers=sent_headers
+        ) as response:
             for piece in response.iter_bytes():
                 body += piece
                 if len(body) > max_bytes:
@@ -99,6 +106,43 @@ def retry_after(response: httpx.Response) -> float | None:
 def _certificates() -> ssl.SSLContext:
     """Cached: reading the certificates takes longer than a node's response."""
     return httpx.create_ssl_context(trust_env=False)
+
+
+class HttpEndpoint:
+    """A server behind one URL, with connections that are kept alive. Threads may share it."""
+
+    def __init__(self, url: str, *, timeout: float, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
+        """`timeout` is seconds for each piece of a response; `max_bytes` bounds a response."""
+        self.url = url
+        self.host = host_of(url)
+        self.max_bytes = max_bytes
+        self._seconds = timeout * _RESPONSE_TIMEOUT_FACTOR
+        self._client = new_client(timeout=timeout)
+
+    def send(
+        self,
+        method: str,
+        path: str = "",
+        *,
+        where: str | None = None,
+        params: Mapping[str, str] | None = None,
+        json: object = None,
+    ) -> httpx.Response:
+        """As `send_request`; messages begin with the host unless `where` is given."""
+        return send_request(
+            self._client,
+            method,
+            self.url + path,
+            seconds=self._seconds,
+            max_bytes=self.max_bytes,
+            where=where or self.host,
+            params=params,
+            json=json,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
 
 
 def exceeds_json_depth(text: str, limit: int) -> bool:

@@ -3,8 +3,9 @@
 import logging
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from indexer.chains.http.operators import MIN_OPERATORS, operator_of, require_operators
 from indexer.errors import (
@@ -29,19 +30,30 @@ FAN_OUT_PAUSE_SECONDS = 30.0
 """A node that failed is left out of fan-outs for this long: a dead one would delay each of them."""
 
 
-class PooledNode(Protocol):
+class PooledNode(ABC):
     """A node whose identity and health are checked before it is asked."""
 
-    @property
-    def host(self) -> str:
-        """Host and port, without credentials."""
+    host: str
+    """Host and port, without credentials."""
+    valid_seconds = math.inf
+    """Time for which a check holds, unless a call fails."""
+    _valid_until = 0.0
 
     def check(self) -> None:
-        """Raise unless the node serves its chain and is healthy. May rely on an earlier check."""
+        """`verify` the node, unless it was verified lately."""
+        if time.monotonic() > self._valid_until:
+            self.verify()
+            self._valid_until = time.monotonic() + self.valid_seconds
 
     def invalidate(self) -> None:
-        """Discard the result of earlier checks."""
+        """Verify again before the next call."""
+        self._valid_until = 0.0
 
+    @abstractmethod
+    def verify(self) -> None:
+        """Raise unless the node serves its chain and is healthy."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close the connections."""
 

@@ -12,12 +12,10 @@ from typing import Any, NoReturn
 import httpx
 
 from indexer.chains.http.client import (
-    RESPONSE_TIMEOUT_FACTOR,
+    HttpEndpoint,
     ResponseTooLarge,
     exceeds_json_depth,
-    new_client,
     retry_after,
-    send_request,
 )
 from indexer.chains.http.client import host_of as host_of
 from indexer.errors import InconsistentAnswer, NodeUnavailable, PermanentChainError
@@ -99,19 +97,15 @@ class HttpAnswer:
     body: Any
 
 
-class HttpService:
+class HttpService(HttpEndpoint):
     """One service. Threads may share it."""
 
     def __init__(
         self, url: str, *, timeout: float, limit: RateLimit, lock_out_seconds: float
     ) -> None:
-        self.url = url.rstrip("/")
-        self.host = host_of(url)
+        super().__init__(url.rstrip("/"), timeout=timeout, max_bytes=MAX_ANSWER_BYTES)
         self._limit = limit
         self._lock_out_seconds = lock_out_seconds
-        self._seconds = timeout * RESPONSE_TIMEOUT_FACTOR
-        self._client = new_client(timeout=timeout)
-        self.close = self._client.close
 
     def request(
         self, method: str, path: str, params: Mapping[str, str] | None = None
@@ -123,15 +117,7 @@ class HttpService:
         """
         self._limit.wait()
         try:
-            response = send_request(
-                self._client,
-                method,
-                self.url + path,
-                params=params,
-                seconds=self._seconds,
-                max_bytes=MAX_ANSWER_BYTES,
-                where=self.host,
-            )
+            response = self.send(method, path, params=params)
         except ResponseTooLarge as error:
             raise InconsistentAnswer(f"{error}, for {path}") from error
         status = response.status_code

@@ -82,29 +82,26 @@ class BurnFee:
     """Of the amount; may have a fraction."""
 
 
-class Iris:
+class Iris(HttpService):
     """The service at one URL. Threads may share it."""
 
     def __init__(self, url: str, *, timeout: float = 10.0) -> None:
-        self._http = HttpService(
+        super().__init__(
             url,
             timeout=timeout,
             limit=shared_limit(host_of(url), REQUESTS_PER_SECOND, _BURST),
             lock_out_seconds=LOCK_OUT_SECONDS,
         )
-        self.close = self._http.close
 
     def messages_of_transaction(self, source_domain: int, tx_hash: TxHash) -> IrisMessages:
         """The messages of a burn transaction: `0x` hex from EVM chains, bare hex from Stellar."""
         path = f"/v2/messages/{source_domain}"
-        answer = self._http.request("GET", path, {"transactionHash": tx_hash})
+        answer = self.request("GET", path, {"transactionHash": tx_hash})
         if answer.status == 404:
             fields = JsonFields(answer.body, "404")
             # A 404 of the service has one of these; one of a wrong URL must not read as "not yet".
             if fields.optional_text("error") is None and fields.optional_text("message") is None:
-                raise InconsistentAnswer(
-                    f"{self._http.host} answered 404 in words that are not its own"
-                )
+                raise InconsistentAnswer(f"{self.host} answered 404 in words that are not its own")
             return IrisMessages(seen=False, messages=())
         body = JsonFields(self._expect_success(answer, path).body, path)
         return IrisMessages(
@@ -113,7 +110,7 @@ class Iris:
 
     def reattest(self, nonce: Bytes32) -> Reattestation:
         """Request that a message attested before finality is attested as finalized."""
-        answer = self._http.request("POST", f"/v2/reattest/{nonce}")
+        answer = self.request("POST", f"/v2/reattest/{nonce}")
         fields = JsonFields(answer.body, "reattest")
         texts = [fields.optional_text(key) for key in ("error", "message")]
         detail = ": ".join(text for text in texts if text) or f"HTTP {answer.status}"
@@ -122,7 +119,7 @@ class Iris:
     def burn_fees(self, source_domain: int, destination_domain: int) -> tuple[BurnFee, ...]:
         """The fees for burning USDC on one domain and minting it on the other."""
         path = f"/v2/burn/USDC/fees/{source_domain}/{destination_domain}"
-        answer = self._expect_success(self._http.request("GET", path), path)
+        answer = self._expect_success(self.request("GET", path), path)
         return tuple(
             BurnFee(fee.whole("finalityThreshold"), fee.decimal("minimumFee"))
             for fee in JsonFields({"fees": answer.body}, path).objects("fees")
@@ -131,7 +128,7 @@ class Iris:
     def _expect_success(self, answer: HttpAnswer, path: str) -> HttpAnswer:
         if answer.status >= 400:
             raise ServiceRefused(
-                f"{self._http.host} refuses {path}: HTTP {answer.status} {answer.body!r:.200}"
+                f"{self.host} refuses {path}: HTTP {answer.status} {answer.body!r:.200}"
             )
         return answer
 

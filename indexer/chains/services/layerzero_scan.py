@@ -52,17 +52,16 @@ class Packet(Protocol):
         """Number in its pathway."""
 
 
-class LzScan:
+class LzScan(HttpService):
     """The explorer's API at one URL, version included. Threads may share it."""
 
     def __init__(self, url: str, *, timeout: float = 10.0) -> None:
-        self._http = HttpService(
+        super().__init__(
             url,
             timeout=timeout,
             limit=shared_limit(host_of(url), REQUESTS_PER_SECOND, 1),
             lock_out_seconds=LOCK_OUT_SECONDS,
         )
-        self.close = self._http.close
 
     def status_of(self, packet: Packet) -> ScanStatus | None:
         """The status of a packet; None when the explorer does not know it yet.
@@ -71,11 +70,11 @@ class LzScan:
         sender and nonce must be the packet's.
         """
         path = f"/messages/guid/{packet.guid}"
-        answer = self._http.request("GET", path)
+        answer = self.request("GET", path)
         if answer.status == 404:
             return None
         if answer.status >= 400:
-            raise ServiceRefused(f"{self._http.host} refuses {path}: HTTP {answer.status}")
+            raise ServiceRefused(f"{self.host} refuses {path}: HTTP {answer.status}")
         items = JsonFields(answer.body, path).objects("data")
         if not items:
             return None
@@ -90,7 +89,7 @@ class LzScan:
             ):
                 status = item.object("status")
                 return ScanStatus(packet.guid, status.text("name"), status.optional_text("message"))
-        raise InconsistentAnswer(f"{self._http.host} answered {path} with another message")
+        raise InconsistentAnswer(f"{self.host} answered {path} with another message")
 
 
 def _word(address: str) -> str:

@@ -105,7 +105,7 @@ class StellarAccountNodes(AccountReader):
         A node's window is that of its first response. Raises `SourcesDisagree` when a node lacks a
         transaction in a ledger of its window that another has, else as `funds` does.
         """
-        answers = self._nodes.fan_out(lambda node: _look_up(node.rpc, transactions))
+        answers = self._nodes.fan_out(lambda node: _look_up(node, transactions))
         return _combine(answers, self._nodes.needed)
 
     def are_expired(
@@ -116,7 +116,7 @@ class StellarAccountNodes(AccountReader):
         The needed number of operators must agree. Raises `NotEnoughSources`, else as
         `find_applied` does.
         """
-        answers = self._nodes.fan_out(lambda node: _look_up(node.rpc, transactions))
+        answers = self._nodes.fan_out(lambda node: _look_up(node, transactions))
         applied, window = _combine(answers, self._nodes.needed)
         # Ledgers can share a second: some of `since` may be older than the window's oldest.
         if applied or window.oldest >= since or window.latest <= last:
@@ -150,9 +150,7 @@ class StellarAccountNodes(AccountReader):
         Returns a node's status and result code, if any. With any status the transaction may still
         be included or not. Raises as `funds` does.
         """
-        answers = [
-            each for _, each in self._nodes.fan_out(lambda node: _submit(node.rpc, envelope))
-        ]
+        answers = [each for _, each in self._nodes.fan_out(lambda node: _submit(node, envelope))]
         return _PENDING if _PENDING in answers else answers[0]
 
 

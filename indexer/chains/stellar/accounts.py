@@ -50,7 +50,10 @@ class AccountReader:
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
         self._nodes = open_nodes(chain, urls, timeout)
-        self.close = self._nodes.close
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._nodes.close()
 
     def snapshot(self, account: StellarAddress) -> AccountSnapshot | None:
         """Signers and sequence number; None without such an account.
@@ -112,7 +115,7 @@ def read_entry(node: CheckedStellarNode, key: str, parse: Callable[[str], T]) ->
 
 
 def _entries(node: CheckedStellarNode, key: str) -> Mapping[str, Any]:
-    answer = node.rpc.call("getLedgerEntries", {"keys": [key]})
+    answer = node.call("getLedgerEntries", {"keys": [key]})
     node.ledger_of(answer)
     return answer
 

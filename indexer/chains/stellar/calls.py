@@ -23,12 +23,13 @@ from indexer.config.networks import StellarChain
 class StellarCalls:
     """Simulates calls with failover. Thread-safe."""
 
-    def __init__(
-        self, chain: StellarChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
-    ) -> None:
-        """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-        self._nodes = open_nodes(chain, urls, timeout)
-        self.close = self._nodes.close
+    def __init__(self, chain: StellarChain, urls: Sequence[str]) -> None:
+        """Raises `ConfigurationError` without an http URL."""
+        self._nodes = open_nodes(chain, urls, REQUEST_SECONDS)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._nodes.close()
 
     def simulate(self, envelope: str) -> SimulationResult | SimulationFailure:
         """Simulate an unsigned transaction of one contract call (base64 XDR).
@@ -43,7 +44,7 @@ def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult | Simu
     """As `StellarCalls.simulate`, of one node."""
     # Address credentials are not ours to sign, so the older form suffices.
     params = {"transaction": envelope, "useUpgradedAuth": False}
-    answer = node.rpc.call("simulateTransaction", params)
+    answer = node.call("simulateTransaction", params)
     node.ledger_of(answer)
     with inconsistent_on_error(node.host):
         return parse_simulation(answer)

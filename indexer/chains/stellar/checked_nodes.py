@@ -3,12 +3,11 @@
 The "no such account" of a foreign or lagging node would mean nothing. Thread-safe.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from indexer.chains.http.node_pool import NodePool
+from indexer.chains.http.node_pool import NodePool, PooledNode
 from indexer.chains.http.operators import http_urls
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.stellar.rpc import StellarRpc
@@ -16,34 +15,32 @@ from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, Undecodable
 from warehouse_schema.identifiers import Height
 
-CHECKED_SECONDS = 10.0
-"""Time for which a check of network and health holds."""
 MAX_LEDGERS_BEHIND = 12
 """Instances behind one address differ by a few ledgers; a minute is another state."""
 
 
-class CheckedStellarNode:
-    """A `PooledNode` with its cached check and the newest ledger that it reported."""
+class CheckedStellarNode(StellarRpc, PooledNode):
+    """A node with the newest ledger that it reported."""
 
-    def __init__(self, chain: StellarChain, rpc: StellarRpc) -> None:
-        self.rpc, self.host, self.close = rpc, rpc.host, rpc.close
+    valid_seconds = 10.0
+
+    def __init__(self, chain: StellarChain, url: str, timeout: float) -> None:
+        super().__init__(url, timeout=timeout)
         self._chain = chain
-        self._until, self._latest = 0.0, 0
+        self._latest = 0
 
-    def check(self) -> None:
+    def verify(self) -> None:
         """Raise unless it serves our network and is healthy."""
-        if time.monotonic() <= self._until:
-            return
-        check_stellar_node(self.rpc, self._chain)
-        health = self.rpc.call("getHealth", {})
+        check_stellar_node(self, self._chain)
+        health = self.call("getHealth", {})
         if health.get("status") != "healthy":
             raise NodeUnavailable(f"{self.host} is {health.get('status')!r}")
         self._latest = max(self._latest, _latest_ledger(health))
-        self._until = time.monotonic() + CHECKED_SECONDS
 
     def invalidate(self) -> None:
-        """Check again before the next request."""
-        self._until, self._latest = 0.0, 0
+        """Verify again before the next call, and forget the newest ledger."""
+        super().invalidate()
+        self._latest = 0
 
     def ledger_of(self, response: Mapping[str, Any]) -> Height:
         """The ledger of a response. Raises `NodeBehind` when it is far behind an earlier one."""
@@ -60,8 +57,7 @@ def open_nodes(
     chain: StellarChain, urls: Sequence[str], timeout: float
 ) -> NodePool[CheckedStellarNode]:
     """Open a pool; `timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-    nodes = [CheckedStellarNode(chain, StellarRpc(url, timeout=timeout)) for url in http_urls(urls)]
-    return NodePool(chain.id, nodes)
+    return NodePool(chain.id, [CheckedStellarNode(chain, url, timeout) for url in http_urls(urls)])
 
 
 @contextmanager

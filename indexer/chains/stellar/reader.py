@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from indexer.chains.events import Provenance
-from indexer.chains.http.node_pool import NodePool
+from indexer.chains.http.node_pool import NodePool, PooledNode
 from indexer.chains.http.operators import http_urls
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.polling import PollSchedule
@@ -60,18 +60,15 @@ class _Health:
     latest: Height
 
 
-class _CheckedRpc(StellarRpc):
-    """A `PooledNode` whose network and versions hold until a call fails."""
+class _CheckedRpc(StellarRpc, PooledNode):
+    """A node whose network and versions are known."""
 
     def __init__(self, chain: StellarChain, url: str, timeout: float) -> None:
         super().__init__(url, timeout=timeout)
         self._chain = chain
-        self._is_checked = False
 
-    def check(self) -> None:
+    def verify(self) -> None:
         """Raise `WrongChain`, `UnsupportedProtocol` or `ConfigurationError` for an unfit node."""
-        if self._is_checked:
-            return
         protocol = check_stellar_node(self, self._chain)
         if protocol > NEWEST_PROTOCOL:
             raise UnsupportedProtocol(
@@ -79,11 +76,6 @@ class _CheckedRpc(StellarRpc):
                 f" {NEWEST_PROTOCOL}"
             )
         check_software(self, self._chain)
-        self._is_checked = True
-
-    def invalidate(self) -> None:
-        """Check again before the next call."""
-        self._is_checked = False
 
 
 class StellarReader:
@@ -100,10 +92,13 @@ class StellarReader:
         self._nodes = NodePool(
             chain.id, [_CheckedRpc(chain, url, timeout) for url in http_urls(urls)]
         )
-        self.close = self._nodes.close
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
         self._schedule = PollSchedule(chain.block_seconds)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._nodes.close()
 
     def check_identity(self) -> None:
         """Raise `WrongChain` or `UnsupportedProtocol` unless a node serves our chain.

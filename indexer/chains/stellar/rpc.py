@@ -9,15 +9,7 @@ from typing import Any
 
 import orjson
 
-from indexer.chains.http.client import (
-    RESPONSE_TIMEOUT_FACTOR,
-    NodeTimeout,
-    ResponseTooLarge,
-    host_of,
-    new_client,
-    retry_after,
-    send_request,
-)
+from indexer.chains.http.client import HttpEndpoint, NodeTimeout, ResponseTooLarge, retry_after
 from indexer.errors import (
     InconsistentAnswer,
     NodeUnavailable,
@@ -26,8 +18,6 @@ from indexer.errors import (
     RetryableChainError,
 )
 
-MAX_ANSWER_BYTES = 128 * 1024 * 1024
-"""More than a page of the largest ledgers' metas."""
 _RANGE_METHODS = ("getEvents", "getLedgers")
 """Methods whose range can be halved when the response is too large."""
 _INVALID_REQUEST = (-32600, -32602)
@@ -46,15 +36,8 @@ class UnknownMethod(PermanentChainError):
     """The node has no such method: it is not Stellar RPC, is too old, or does not offer it."""
 
 
-class StellarRpc:
+class StellarRpc(HttpEndpoint):
     """One Stellar RPC node."""
-
-    def __init__(self, url: str, *, timeout: float) -> None:
-        self.host = host_of(url)
-        self.url = url
-        self._seconds = timeout * RESPONSE_TIMEOUT_FACTOR
-        self._client = new_client(timeout=timeout, headers={"content-type": "application/json"})
-        self.close = self._client.close
 
     def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The result of one call, an object for every method that we use.
@@ -69,15 +52,7 @@ class StellarRpc:
             request["params"] = params
         where = f"{method} at {self.host}"
         try:
-            response = send_request(
-                self._client,
-                "POST",
-                self.url,
-                content=orjson.dumps(request),
-                seconds=self._seconds,
-                max_bytes=MAX_ANSWER_BYTES,
-                where=where,
-            )
+            response = self.send("POST", json=request, where=where)
         except (NodeTimeout, ResponseTooLarge) as error:
             if method in _RANGE_METHODS:
                 raise RangeTooWide(str(error)) from error

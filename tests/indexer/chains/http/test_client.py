@@ -21,7 +21,6 @@ from indexer.chains.http.client import (
     send_request,
 )
 from indexer.chains.http.service import HttpService, RateLimit
-from indexer.chains.stellar import rpc as stellar_rpc
 from indexer.chains.stellar.rpc import StellarRpc
 from indexer.decode.evm import event_topics
 from indexer.errors import NodeUnavailable, RangeTooWide
@@ -115,24 +114,18 @@ def test_every_client_ends_a_dripping_response() -> None:
 
 
 @pytest.mark.parametrize("method", ["getEvents", "getLedgers"])
-def test_slow_or_large_stellar_range_is_too_wide(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stellar_rpc, "MAX_ANSWER_BYTES", 1000)
+def test_slow_or_large_stellar_range_is_too_wide(method: str) -> None:
     for write in (drip, babble, lambda _: time.sleep(0.3)):
         with answered_by(write) as url:
-            rpc = StellarRpc(url, timeout=0.1)
+            rpc = StellarRpc(url, timeout=0.1, max_bytes=1000)
             with pytest.raises(RangeTooWide):
                 rpc.call(method, {})
             rpc.close()
 
 
-def test_large_evm_range_is_too_wide(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("indexer.chains.evm.jsonrpc.MAX_RESPONSE_BYTES", 1000)
+def test_large_evm_range_is_too_wide() -> None:
     with answered_by(babble) as url:
-        reader = EvmReader(CHAIN, [url], event_topics)
+        reader = EvmReader(CHAIN, [url], event_topics, max_bytes=1000)
         with pytest.raises(RangeTooWide, match="over 1000 bytes"):
             reader.read(Height(3), Height(4), [])
         with pytest.raises(ResponseTooLarge):

@@ -2,19 +2,19 @@
 
 import pytest
 
-from indexer.chains.http.node_pool import NodePool
+from indexer.chains.http.node_pool import NodePool, PooledNode
 from indexer.errors import IndexerError, NodeBehind, NodeUnavailable, PermanentChainError
 from warehouse_schema.identifiers import ChainId
 
 
-class CountingNode:
+class CountingNode(PooledNode):
     """A node that counts how often its earlier checks were discarded."""
 
     def __init__(self, host: str) -> None:
         self.host = host
         self.invalidated = 0
 
-    def check(self) -> None:
+    def verify(self) -> None:
         """Healthy."""
 
     def invalidate(self) -> None:

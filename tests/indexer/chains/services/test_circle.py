@@ -175,10 +175,8 @@ def test_malformed_response_is_inconsistent(service: FakeIris, iris: Iris, body:
         ask(iris)
 
 
-def test_endless_response_is_cut_off(
-    service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("indexer.chains.http.service.MAX_ANSWER_BYTES", 1000)
+def test_endless_response_is_cut_off(service: FakeIris, iris: Iris) -> None:
+    iris.max_bytes = 1000
     answer_messages(service, b" " * 1001)
     with pytest.raises(InconsistentAnswer, match="over 1000 bytes"):
         ask(iris)

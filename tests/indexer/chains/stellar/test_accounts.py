@@ -81,7 +81,7 @@ def test_node_check_is_cached(node, reader, monkeypatch) -> None:
     reader.signing_rules(ALICE)
     reader.signing_rules(ALICE)
     assert asked(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
-    monkeypatch.setattr(checked_nodes, "CHECKED_SECONDS", -1.0)
+    monkeypatch.setattr(checked_nodes.CheckedStellarNode, "valid_seconds", -1.0)
     hasty = AccountReader(CHAIN, [node.url])
     node.calls.clear()
     hasty.signing_rules(ALICE)
