@@ -24,7 +24,7 @@ def told(number: int, stage: str) -> dict[str, Any]:
     return {"channel": "transfer", "number": number, "transfer": SHOWN | {"stage": stage}}
 
 
-def say(*messages: dict[str, Any], end: tuple[int, str] = (1012, "order book read anew")) -> Script:
+def say(*messages: dict[str, Any], end: tuple[int, str] = (1012, "order book rebuilt")) -> Script:
     def play(socket: ServerConnection, _: dict[str, Any]) -> None:
         for each in messages:
             socket.send(json.dumps(each))

@@ -28,12 +28,12 @@ from indexer.orderbook.store import apply_ledgers
 from tests.api.stream.conftest import DEVNET, Stand
 from tests.api.stream.far import Far, wait_for
 from tests.factories.book import CHAIN
-from tests.factories.streaming import PATIENCE, notify
+from tests.factories.streaming import TIMEOUT, notify
 from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import Height, UnixSeconds
 
-LIMITS = StreamLimits(queued_bytes=20_000, socket_bytes=4_096, close_seconds=PATIENCE)
+LIMITS = StreamLimits(queued_bytes=20_000, socket_bytes=4_096, close_seconds=TIMEOUT)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Bench:
         near, far = socket.socketpair()
         near.setblocking(False)
         near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_bytes)
-        far.settimeout(PATIENCE)
+        far.settimeout(TIMEOUT)
         self.ends.append(far)
         pairs = dict(part.split("=") for part in query.split("&") if part)
         wish: SubscribeRequest = parse_subscribe_request(pairs)
@@ -104,7 +104,7 @@ def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
         bench.hub.stop()
         for far in bench.ends:
             far.close()
-        bench.hub.wait(PATIENCE)
+        bench.hub.wait(TIMEOUT)
         assert len(bench.slots) == 0
     changes.stop()
     listening.dispose()
@@ -243,7 +243,7 @@ def test_rebuild_closes_all_connections_with_1012(make_bench, stand, engine):
     with engine.begin() as connection:
         connection.execute(update(tables.offers).values(rate=1))
     stand.market.rebuild()
-    assert far.read_to_close() == (1012, "order book read anew")
+    assert far.read_to_close() == (1012, "order book rebuilt")
     # The outbox tells the difference to what was stored; this client never had that.
     assert far.messages[-1]["ledger"] == ledger
     assert far.book() == stand.show()[1]
@@ -274,7 +274,7 @@ def test_stop_closes_all_connections_with_1001(make_bench, stand):
     fars = [bench.connect().read_to(stand.market.ledger) for _ in range(5)]
     bench.hub.stop()
     assert {far.read_to_close() for far in fars} == {(1001, "server is stopping")}
-    bench.hub.wait(PATIENCE)
+    bench.hub.wait(TIMEOUT)
     assert not bench.hub.is_alive
     assert len(bench.slots) == 0
     late = bench.connect()
@@ -286,7 +286,7 @@ def test_stop_does_not_wait_for_silent_clients(make_bench, stand):
     bench = make_bench(limits=StreamLimits(close_seconds=0.1))
     far = bench.connect().read_to(stand.market.ledger)
     bench.hub.stop()
-    bench.hub.wait(PATIENCE)
+    bench.hub.wait(TIMEOUT)
     assert not bench.hub.is_alive
     assert far.read_to_close() == (1001, "server is stopping")
 
@@ -302,5 +302,5 @@ def test_failed_reader_closes_all_connections_with_1011(make_bench, stand, monke
     monkeypatch.setattr(outbox, "read_since", fail)
     stand.move()
     assert far.read_to_close() == (1011, "internal error")
-    bench.hub.wait(PATIENCE)
+    bench.hub.wait(TIMEOUT)
     assert not bench.hub.is_alive
