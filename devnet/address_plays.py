@@ -1,6 +1,6 @@
 """Deposits that are paid to addresses of their own, and what is sent back from there.
 
-Whoever pays signs nothing of ours: the token's own `transfer`, as an exchange would send it.
+The payer signs nothing of ours: the token's own `transfer`, as an exchange would send it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BY_ADDRESS = "deposit_address"
 
 
 class AddressPlays(Plays):
-    """Also plays those of whom an address is all that they are shown."""
+    """Also plays deposits that are paid to an address."""
 
     def deposit_to_address(self, who: Customer, coin: Coin, amount: int) -> Played:
         """Pay to the address; the service does the rest."""
@@ -30,7 +30,7 @@ class AddressPlays(Plays):
         return _and_empty(played, address, coin)
 
     def _executes(self) -> Callable[[Transfer], None]:
-        """What LayerZero's verifiers and executor do once the service has sent it."""
+        """The acts of LayerZero's verifiers and executor once the service has sent it."""
         executed: set[str] = set()
 
         def react(shown: Transfer) -> None:
@@ -106,7 +106,7 @@ class AddressPlays(Plays):
         at = self._evm.addresses
         token = at.usdc if coin == "usdc" else at.usdt0
         self._evm.transfer(who.payer, token, address, amount)
-        self._say(f"{who.name} pays {decimal(amount, 'evm')} {coin.upper()} to {address}")
+        self._log(f"{who.name} pays {decimal(amount, 'evm')} {coin.upper()} to {address}")
 
 
 def _and_empty(played: Played, address: str, coin: Coin) -> Played:

@@ -162,7 +162,7 @@ class Bridges:
             dest_address=recipient.lower(),
             fee=None,
         )
-        return Burned(_one(messages_said(outcome)), movement)
+        return Burned(_one(sent_messages(outcome)), movement)
 
     def mint_on_evm(self, burned: Burned, relayer: LocalAccount) -> ExpectedMovement:
         """Attest a burn and deliver it."""
@@ -278,7 +278,7 @@ class Bridges:
             dest_address=recipient.lower(),
             fee=0,
         )
-        return Sent(_one(packets_said(outcome)), movement)
+        return Sent(_one(sent_packets(outcome)), movement)
 
     def deliver_on_evm(self, sent: Sent) -> ExpectedMovement:
         """Verify and execute a packet."""
@@ -303,18 +303,18 @@ class Bridges:
         )
 
 
-def messages_said(outcome: Outcome) -> tuple[bytes, ...]:
+def sent_messages(outcome: Outcome) -> tuple[bytes, ...]:
     """The CCTP messages that a Stellar transaction sent, in order."""
     transmitter = devnet_contracts().message_transmitter
-    return _said(outcome, transmitter, "message_sent", "message")
+    return _event_bytes(outcome, transmitter, "message_sent", "message")
 
 
-def packets_said(outcome: Outcome) -> tuple[bytes, ...]:
+def sent_packets(outcome: Outcome) -> tuple[bytes, ...]:
     """The LayerZero packets that a Stellar transaction sent, in order."""
-    return _said(outcome, devnet_contracts().endpoint, "packet_sent", "encoded_packet")
+    return _event_bytes(outcome, devnet_contracts().endpoint, "packet_sent", "encoded_packet")
 
 
-def _said(outcome: Outcome, contract: str, event: str, member: str) -> tuple[bytes, ...]:
+def _event_bytes(outcome: Outcome, contract: str, event: str, member: str) -> tuple[bytes, ...]:
     """The bytes under `member` in each event of that contract and name, in order."""
     return tuple(
         scval.from_bytes(scval.from_struct(body.data)[member])

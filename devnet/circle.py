@@ -1,16 +1,16 @@
-"""What stands in for Circle's service: what a burn costs, and what attesters sign of a transaction.
+"""Stand-in for Circle's attestation service: fees of burns, and attestations of transactions.
 
     GET /v2/burn/USDC/fees/<source domain>/<destination domain>
     GET /v2/messages/<source domain>?transactionHash=<hash>
     POST /v2/reattest/<nonce>
 
-Answers are in the service's own members and numbers: 1.3 basis points for a fast burn from an EVM
-chain, as Base to Stellar cost in 2026; a standard one costs nothing. What is final at once (all of
-Stellar's, fast burns that pay enough) is attested as soon as it is asked about. A standard burn of
-an EVM chain stays pending: nobody waits a quarter of an hour for a demo. A fast burn's attestation
-may have an end; asked to, the service attests it anew, as final and without one.
+Responses have the service's members and numbers: 1.3 basis points for a fast burn from an EVM
+chain, as Base to Stellar cost in 2026; a standard burn is free. Burns that are final at once (all
+of Stellar's, fast burns that pay enough) are attested at the first request. A standard burn of an
+EVM chain stays pending: a demo does not wait 15 minutes. A fast burn's attestation may expire; a
+re-attestation is final and has no expiration.
 
-It listens on the loopback address alone, and is believed on the local chains alone
+It listens on the loopback address alone, and only networks of local chains accept its URL
 (`ISTHMUS_IRIS_URL`).
 """
 
@@ -25,7 +25,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from devnet.bridges import messages_said
+from devnet.bridges import sent_messages
 from devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, expected_addresses
 from devnet.evm_messages import CONFIRMED, FINALIZED, Attesters, message_nonce
 from devnet.evm_node import JsonRpc
@@ -59,7 +59,7 @@ def never(_: int) -> int:
 
 
 def fast_fee(amount: int) -> int:
-    """What a fast burn from an EVM chain costs, USDC base units: 1.3 basis points, rounded up."""
+    """Fee of a fast burn from an EVM chain, USDC base units: 1.3 basis points, rounded up."""
     return -(-amount * 13 // 100_000)
 
 
@@ -72,7 +72,7 @@ def fees(source: int) -> bytes:
 
 
 class Attestations:
-    """What the service says of burn transactions; `sent` reads each domain's chain."""
+    """Attestations of burn transactions; `sent` reads each domain's chain."""
 
     def __init__(self, sent: Mapping[int, Sent], expires: Expires = never) -> None:
         self._sent = sent
@@ -80,7 +80,7 @@ class Attestations:
         self._ends: dict[bytes, int] = {}
         """By nonce, of fast burns."""
         self._final: set[bytes] = set()
-        """Nonces of fast burns that were attested anew."""
+        """Nonces of fast burns that were attested again."""
         self._attesters = Attesters()
         self._lock = Lock()
         self._seen: dict[bytes, list[tuple[str, int]]] = {}
@@ -91,7 +91,7 @@ class Attestations:
             sent = self._sent[domain](tx) if domain in self._sent else None
             if sent is None:
                 return None
-            return [self._said(domain, each, tx, place) for place, each in enumerate(sent)]
+            return [self._attestation(domain, each, tx, place) for place, each in enumerate(sent)]
 
     def reattest(self, nonce: bytes) -> bool:
         """Attest a fast burn as final, without an end; False for a nonce that is not known."""
@@ -102,7 +102,7 @@ class Attestations:
             self._final.add(nonce)
             return True
 
-    def _said(self, domain: int, message: bytes, tx: str, place: int) -> dict[str, Any]:
+    def _attestation(self, domain: int, message: bytes, tx: str, place: int) -> dict[str, Any]:
         executed = _executed(domain, message)
         if executed is None:
             asks_for_fast = int.from_bytes(message[_MIN_FINALITY], "big") <= CONFIRMED
@@ -123,7 +123,7 @@ class Attestations:
         return _shaped(attested, f"0x{signatures.hex()}", f"0x{nonce.hex()}", "complete", None)
 
     def _counter(self, message: bytes, tx: str, place: int) -> int:
-        """How many burns of the same bytes were there before."""
+        """Number of earlier burns of the same bytes."""
         known = self._seen.setdefault(message, [])
         if (tx, place) not in known:
             known.append((tx, place))
@@ -162,38 +162,38 @@ class _Service:
     def answer(self, target: str) -> tuple[int, bytes]:
         """Status and body."""
         parts = urlsplit(target)
-        if (asked := _FEES.fullmatch(parts.path)) is not None:
-            return 200, fees(int(asked[1]))
-        if self.attestations is not None and (asked := _MESSAGES.fullmatch(parts.path)) is not None:
+        if (match := _FEES.fullmatch(parts.path)) is not None:
+            return 200, fees(int(match[1]))
+        if self.attestations is not None and (match := _MESSAGES.fullmatch(parts.path)) is not None:
             [tx] = parse_qs(parts.query).get("transactionHash", [""])
-            said = self.attestations.of(int(asked[1]), tx)
-            if said is None:
+            attestations = self.attestations.of(int(match[1]), tx)
+            if attestations is None:
                 return 404, b'{"error":"Message not found for the given transaction hash"}'
-            return 200, json.dumps({"messages": said, "sourceTxHash": tx}).encode()
+            return 200, json.dumps({"messages": attestations, "sourceTxHash": tx}).encode()
         return 404, json.dumps(_NOT_FOUND).encode()
 
     def taken(self, target: str) -> tuple[int, bytes]:
         """The same of a POST."""
-        asked = _REATTEST.fullmatch(target)
-        if asked is None or self.attestations is None:
+        match = _REATTEST.fullmatch(target)
+        if match is None or self.attestations is None:
             return 404, json.dumps(_NOT_FOUND).encode()
-        if not self.attestations.reattest(bytes.fromhex(asked[1])):
+        if not self.attestations.reattest(bytes.fromhex(match[1])):
             return 404, b'{"error":"Message not found for the given nonce"}'
-        return 200, json.dumps({"message": "Re-attestation requested", "nonce": asked[1]}).encode()
+        return 200, json.dumps({"message": "Re-attestation requested", "nonce": match[1]}).encode()
 
 
 class _Handler(Handler):
-    """One question: no connection outlives the chains that are read for it."""
+    """A connection serves one request, so that none outlives the chains that it reads."""
 
     protocol_version = "HTTP/1.0"
     server: _Server
 
     def do_GET(self) -> None:
-        """What the service is asked."""
+        """Fees and messages."""
         self._answer(*self.server.service.answer(self.path))
 
     def do_POST(self) -> None:
-        """What the service is to do; it needs no body."""
+        """Re-attestation; it needs no body."""
         self._answer(*self.server.service.taken(self.path))
 
     def _answer(self, status: int, raw: bytes) -> None:
@@ -216,9 +216,9 @@ def serving(port: int = 0, attestations: Attestations | None = None) -> Iterator
 @contextmanager
 def reading(evm_url: str, stellar_url: str, expires: Expires = never) -> Iterator[Attestations]:
     """Attestations of what is on two running chains."""
-    with ExitStack() as doors:
-        rpc = doors.enter_context(JsonRpc(evm_url))
-        stellar = doors.enter_context(DevnetClient(stellar_url))
+    with ExitStack() as stack:
+        rpc = stack.enter_context(JsonRpc(evm_url))
+        stellar = stack.enter_context(DevnetClient(stellar_url))
         sent = {DOMAIN: _of_evm(rpc), STELLAR_DOMAIN: _of_stellar(stellar)}
         yield Attestations(sent, expires)
 
@@ -236,6 +236,6 @@ def _of_evm(rpc: JsonRpc) -> Sent:
 def _of_stellar(stellar: DevnetClient) -> Sent:
     def sent(tx: str) -> Sequence[bytes] | None:
         outcome = stellar.outcome(tx)
-        return None if outcome is None else messages_said(outcome)
+        return None if outcome is None else sent_messages(outcome)
 
     return sent

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from devnet.address_plays import AddressPlays
 from devnet.bridges import DUST
 from devnet.customers import Customer, Purse, customer, open_accounts
-from devnet.scenario import EVM_UNIT, PacedClient, Say, real_time
+from devnet.scenario import EVM_UNIT, Log, PacedClient, real_time
 from devnet.socket_story import SocketStory
 from devnet.transfers import DEADLINE_SECONDS, Played, await_routes, decimal, follow
 from devnet.verify import table
@@ -34,7 +34,7 @@ _ENDS = {"deposit": ("evm", "stellar"), "withdraw": ("stellar", "evm"), "send": 
 
 
 class CustomerStory:
-    """Plays on a world whose services run; Stellar's ledgers close when `client` says so."""
+    """Plays on a world whose services run; `client` closes Stellar's ledgers."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class CustomerStory:
         wait: Callable[[float], None],
         receiver: Receiver,
     ) -> None:
-        """`wait` lets so many seconds pass and looks after the processes. One customer follows by
-        a webhook to `receiver`.
+        """`wait` waits that many seconds and checks the processes. `HOOKED` follows by a webhook to
+        `receiver`.
         """
         self._world = world
         self._client = client
@@ -56,27 +56,27 @@ class CustomerStory:
         self._receiver = receiver
         self._closed_at = 0.0
 
-    def play(self, say: Say) -> list[str]:
-        """What is wrong, a sentence each; empty when every customer has what he must have."""
+    def play(self, log: Log) -> list[str]:
+        """Problems, a sentence each; empty when every customer has the expected balances."""
         self._client.next_close = real_time
         amounts = {name: self._amount() for name in PEOPLE}
         open_accounts(_purses(amounts), self._client, self._world.evm)
-        plays = AddressPlays(self._world.evm, self._client, lambda line: say(f"   {line}"))
-        with ExitStack() as doors:
+        plays = AddressPlays(self._world.evm, self._client, lambda line: log(f"   {line}"))
+        with ExitStack() as stack:
             people = {
-                name: doors.enter_context(closing(customer(name, self._api_url)))
+                name: stack.enter_context(closing(customer(name, self._api_url)))
                 for name in amounts
             }
             await_routes(people["dora"].api, self._go_on)
             hooked = WebhookStory(people[HOOKED], self._receiver, self._wait)
             hooked.begin()
-            sockets = doors.enter_context(closing(SocketStory(people.values(), self._wait)))
+            sockets = stack.enter_context(closing(SocketStory(people.values(), self._wait)))
             sockets.begin()
             played = _all(plays, people, amounts)
             shown = follow(played, self._go_on, deadline_seconds=DEADLINE_SECONDS)
             owners = {each.transfer: each.who for each in played}
             problems = sockets.problems(owners)
-            _tell(played, shown, sockets, say)
+            _log_transfers(played, shown, sockets, log)
             problems += [
                 problem
                 for each in played
@@ -84,7 +84,7 @@ class CustomerStory:
             ]
             mine = [each.transfer for each in played if each.who.name == HOOKED]
             problems += hooked.problems({each: shown[each][0] for each in mine})
-            _tell_hooked(hooked, say)
+            _log_webhook_stages(hooked, log)
             return problems
 
     def _amount(self) -> int:
@@ -99,7 +99,7 @@ class CustomerStory:
 
 
 def _purses(amounts: Mapping[str, int]) -> dict[str, Purse]:
-    """Each has what he is going to send, and trustlines for what he receives."""
+    """Each customer holds what it will send, and trustlines for what it receives."""
     return {
         "dora": Purse({"usdc": 0}, {"usdc": amounts["dora"]}),
         "emil": Purse({"usdt0": 0}, {"usdt0": amounts["emil"]}),
@@ -136,18 +136,18 @@ def _all(
     ]
 
 
-def _tell_hooked(hooked: WebhookStory, say: Say) -> None:
-    stages = [told.data.stage for told in hooked.told()]
-    say(f"{HOOKED}'s webhook was told, each verified: {', '.join(stages)}")
+def _log_webhook_stages(hooked: WebhookStory, log: Log) -> None:
+    stages = [event.data.stage for event in hooked.events()]
+    log(f"{HOOKED}'s webhook received, each verified: {', '.join(stages)}")
 
 
-def _tell(
+def _log_transfers(
     played: Sequence[Played],
     shown: Mapping[str, tuple[Transfer, float]],
     sockets: SocketStory,
-    say: Say,
+    log: Log,
 ) -> None:
-    say("\nGET /v1/transfers/{id}, and the stages that its owner was told over the socket")
+    log("\nGET /v1/transfers/{id}, and the stages that its owner received over the socket")
     rows = []
     for each in played:
         transfer, seconds = shown[each.transfer]
@@ -165,4 +165,4 @@ def _tell(
             }
         )
     columns = ("transfer", "owner", "paid", "arrived", "seconds", "by socket", "stages")
-    say(table(rows, columns))
+    log(table(rows, columns))

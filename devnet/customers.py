@@ -1,6 +1,6 @@
 """People who move money through the API on the devnet: a key on each chain, and a client.
 
-What a client holds an action against is known from the devnet's own keys, and from no server.
+Clients verify actions against contracts derived from the devnet's own keys, not from a server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stellar_sdk.utils import from_xdr_amount
 from devnet.bridges import EVM
 from devnet.evm import DOMAIN, EID, EvmDevnet, expected_addresses
 from devnet.keys import WEB_AUTH_DOMAIN
-from devnet.local_http import PATIENCE
+from devnet.local_http import TIMEOUTS
 from devnet.stellar.accounts import (
     ADMIN,
     PASSPHRASE,
@@ -44,7 +44,7 @@ _ISSUERS = {USDC: USDC_ISSUER, USDT0: USDT0_ISSUER}
 
 @dataclass(frozen=True)
 class Purse:
-    """What somebody holds in the beginning, in each chain's base units."""
+    """A customer's initial balances, in each chain's base units."""
 
     on_stellar: Mapping[str, int]
     """By coin, `usdc` or `usdt0`; a coin that is not named has no trustline."""
@@ -55,7 +55,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class Customer:
-    """Somebody with an account on each chain, signed in to the API."""
+    """A customer with an account on each chain, signed in to the API."""
 
     name: str
     key: Keypair
@@ -73,24 +73,24 @@ class Customer:
         return self.payer.address.lower()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self.api.close()
 
 
 def customer(name: str, api_url: str) -> Customer:
-    """Whom that name means, as `open_accounts` makes him."""
+    """The customer of that name, with the accounts that `open_accounts` funds."""
     key = keypair(name)
     server = SignIn(PASSPHRASE, signing_key=address(SEP10), web_auth_domain=WEB_AUTH_DOMAIN)
     login = Login.with_key(key, server)
     # A transport of its own: a proxy that the environment names is for the world outside.
-    api = Isthmus(api_url, login=login, transport=httpx.HTTPTransport(), patience=PATIENCE)
+    api = Isthmus(api_url, login=login, transport=httpx.HTTPTransport(), timeouts=TIMEOUTS)
     return Customer(name, key, Account.from_key(secret(name)), api)
 
 
 def open_accounts(
     people: Mapping[str, Purse], stellar: DevnetClient, evm: EvmDevnet
 ) -> Mapping[str, Keypair]:
-    """Fund everybody on both chains, with three ledgers for all of them."""
+    """Fund all customers on both chains, in three ledgers."""
     keys = {name: keypair(name) for name in people}
     admin = keypair(ADMIN)
     made = [
@@ -136,7 +136,7 @@ def _fill(evm: EvmDevnet, wallet: str, holdings: Mapping[str, int]) -> None:
 
 
 def devnet_bridges() -> Bridges:
-    """What a customer of the devnet holds an action against."""
+    """Contracts that a customer of the devnet verifies an action against."""
     there, here = expected_addresses(), devnet_contracts()
     evm = EvmBridges(
         usdc=there.usdc,

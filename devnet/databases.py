@@ -1,4 +1,4 @@
-"""The demo's two databases: made anew for each demo, and never anyone else's.
+"""The demo's two databases: created for each demo, and used by nothing else.
 
 The chains of a demo begin from nothing, so its warehouse must too. On a server that the operator
 named by DATABASE_URL other databases may hold real records: only what carries our own comment, or

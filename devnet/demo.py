@@ -20,8 +20,8 @@ from devnet.identity.provider import StandIn, wallet
 from devnet.identity.server import serving
 from devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
 from devnet.life import Life
-from devnet.local_http import PATIENCE, local_client
-from devnet.scenario import Say, Scenario
+from devnet.local_http import TIMEOUTS, local_client
+from devnet.scenario import Log, Scenario
 from devnet.stellar.accounts import keypair
 from devnet.supervisor import PostgresService, Stopped, Supervisor, free_port
 from devnet.verify import NotCaughtUp, Service, Story, verify
@@ -44,37 +44,37 @@ def run(outer: Settings, *, once: bool, seed: int, keep: bool) -> int:
     settings = services.demo_settings(outer)
     logs = settings.home / "logs"
     try:
-        with Supervisor(settings.home, say) as supervisor:
+        with Supervisor(settings.home, log) as supervisor:
             problems = _play(supervisor, settings, once=once, seed=seed, keep=keep)
             stopping = time.monotonic()
-        say(f"stopped everything in {time.monotonic() - stopping:.1f} s")
+        log(f"stopped everything in {time.monotonic() - stopping:.1f} s")
     except Stopped as stopped:
-        say(f"{stopped}, before the demo had come to its end")
+        log(f"{stopped}, before the demo had come to its end")
         return 1
     except (DevnetError, IndexerError, EmbeddedPostgresError, MigrationRefused) as error:
         problems = [f"{type(error).__name__}: {error}"]
     except OperationalError as error:
         problems = [f"the database does not answer: {error.orig}"]
     if problems:
-        say(failure(problems, logs))
+        log(failure(problems, logs))
     return 1 if problems else 0
 
 
-def say(line: str) -> None:
-    """Every line of the demo, at once, also into a pipe."""
+def log(line: str) -> None:
+    """Print a line, unbuffered, also into a pipe."""
     print(line, flush=True)
 
 
 @dataclass
 class Stages:
-    """How long each stage of the set-up took."""
+    """Duration of each stage of the set-up."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Tell when it begins, note when it ends."""
-        say(f"-- {name}")
+        """Print its begin, and measure it."""
+        log(f"-- {name}")
         began = time.monotonic()
         yield
         self.seconds[name] = time.monotonic() - began
@@ -87,15 +87,15 @@ class Stages:
 def _play(
     supervisor: Supervisor, settings: Settings, *, once: bool, seed: int, keep: bool
 ) -> list[str]:
-    """Play; what is wrong, a sentence each. Where nothing is, live on until a signal comes."""
-    for log in (settings.home / "logs").glob("*.log"):
-        log.unlink()
+    """Play; returns problems, a sentence each. Without any, goes on until a signal comes."""
+    for log_file in (settings.home / "logs").glob("*.log"):
+        log_file.unlink()
     stages = Stages()
     with stages.timed("postgres"):
         _start_postgres(supervisor, settings, keep=keep)
     with stages.timed("databases"):
         dropped = fresh_databases(settings)
-    say(f"this demo begins from nothing; dropped: {', '.join(dropped) or 'nothing was there'}")
+    log(f"this demo begins from nothing; dropped: {', '.join(dropped) or 'nothing was there'}")
     with stages.timed("chains"):
         pace = Pace(block_seconds=BLOCK_SECONDS, ledger_seconds=None, ledger_clock="fixed")
         world = start_world(supervisor, pace=pace)
@@ -116,7 +116,7 @@ def _play(
             for name in (RELAY, SPONSOR):
                 world.stellar.fund(keypair(name).public_key)
             relay_keys = make_relay_keys(settings.home / "keys", settings.network)
-            # Who sends to webhooks trusts the receiver of this demo.
+            # The webhook sender trusts the receiver of this demo.
             relay_keys["SSL_CERT_FILE"] = str(certificate)
             supervisor.run_together(
                 services.code_server(ports, variables),
@@ -138,29 +138,29 @@ def _play(
             with stages.timed("transfers"):
                 problems = _serve_customers(supervisor, world, scenario, ports, receiver)
                 problems += _what_does_not_add_up(settings, ports)
-        say(f"\nset-up: {stages}")
+        log(f"\nset-up: {stages}")
         if not problems:
-            _tell_result()
+            _print_result()
         if not problems and not once:
-            _tell_addresses(settings, world, ports, story, page_password)
-            _tell_identity(identity, identity_url, ports, story)
-            with _stop_told():
+            _print_addresses(settings, world, ports, story, page_password)
+            _print_identity(identity, identity_url, ports, story)
+            with _reports_stop():
                 Life(scenario, supervisor).go_on()
     return problems
 
 
 @contextmanager
-def _stop_told() -> Iterator[None]:
-    """A demo that was asked to stop has ended as it should; what it found is its result."""
+def _reports_stop() -> Iterator[None]:
+    """Prints a stop by signal, which is no failure: the demo's result stays."""
     try:
         yield
     except Stopped as stopped:
-        say(str(stopped))
+        log(str(stopped))
 
 
 def _start_postgres(supervisor: Supervisor, settings: Settings, *, keep: bool) -> None:
     if settings.database_url is not None:
-        say("DATABASE_URL is set: the embedded Postgres is not used")
+        log("DATABASE_URL is set: the embedded Postgres is not used")
         return
     postgres = PostgresService(embedded_postgres(settings))
     supervisor.start(postgres)
@@ -168,11 +168,11 @@ def _start_postgres(supervisor: Supervisor, settings: Settings, *, keep: bool) -
         supervisor.leave_running(postgres)
 
 
-def _watched(supervisor: Supervisor) -> Say:
-    """Say a step, and look after the processes between two steps."""
+def _watched(supervisor: Supervisor) -> Log:
+    """Prints a step, and checks the processes between two steps."""
 
     def step(line: str) -> None:
-        say(f"   {line}")
+        log(f"   {line}")
         supervisor.check()
 
     return step
@@ -184,9 +184,9 @@ def _verify(
     engine = open_engine(settings, "analyst")
     try:
         # A transport of its own: a proxy that the environment names is for the world outside.
-        with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), patience=PATIENCE) as api:
+        with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), timeouts=TIMEOUTS) as api:
             service = Service(api, engine, settings.network)
-            return verify(story, service, say=say, check=supervisor.check)
+            return verify(story, service, log=log, check=supervisor.check)
     except NotCaughtUp as error:
         return [str(error)]
     finally:
@@ -210,55 +210,55 @@ def _serve_customers(
     )
     scenario.let_others_pass()
     try:
-        return story.play(say)
+        return story.play(log)
     except ClientError as error:
         return [f"a customer was refused: {type(error).__name__}: {error}"]
 
 
 def _what_does_not_add_up(settings: Settings, ports: services.Ports) -> list[str]:
-    """What Dagster's job sees every five minutes, looked for now; and that `/v1/status` says so."""
+    """Findings of the reconciliation job, run now; and that `/v1/status` shows them."""
     engine = open_engine(settings, "indexer")
     try:
         seen = reconcile(engine, settings.network)
     finally:
         engine.dispose()
     problems = [f"{each.check}: {each.detail}" for each in seen.findings]
-    with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), patience=PATIENCE) as api:
+    with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), timeouts=TIMEOUTS) as api:
         shown = api.status()
     if shown.at is None or shown.at < seen.at or not shown.adds_up:
         problems.append(f"GET /v1/status shows {shown.as_json()}")
     return problems
 
 
-def _tell_result() -> None:
-    say("verified: everything the scenario did is visible, and nothing else")
-    say("verified: every customer's transfer ended as it must, to the last unit on both chains")
-    say("verified: what left one chain came to the other, and no deposit address holds anything")
+def _print_result() -> None:
+    log("verified: everything the scenario did is visible, and nothing else")
+    log("verified: every customer's transfer ended as it must, to the last unit on both chains")
+    log("verified: what left one chain came to the other, and no deposit address holds anything")
 
 
 def failure(problems: Sequence[str], logs: Path) -> str:
-    """The last words of a demo that failed: what is wrong, and where to look."""
+    """The report of a demo that failed: its problems, and its logs."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     lines = [f"\nTHE DEMO FAILED: {count}", *(f"  {problem}" for problem in problems)]
     lines.append(f"The logs are in {logs}.")
-    errors = {log.name: _errors(log) for log in sorted(logs.glob("*.log"))}
+    errors = {file.name: _errors(file) for file in sorted(logs.glob("*.log"))}
     if found := [f"{name} ({number})" for name, number in errors.items() if number]:
         lines.append(f"Logs with errors, and how many: {', '.join(found)}.")
     lines.append("Run `make demo` again once the cause is mended: it begins from nothing.")
     return "\n".join(lines)
 
 
-def _errors(log: Path) -> int:
-    with log.open(errors="replace") as lines:
+def _errors(log_file: Path) -> int:
+    with log_file.open(errors="replace") as lines:
         return sum("ERROR" in line or line.startswith("Traceback") for line in lines)
 
 
-def _tell_addresses(
+def _print_addresses(
     settings: Settings, world: World, ports: services.Ports, story: Story, page_password: str
 ) -> None:
     warehouse = database_url(settings).render_as_string(hide_password=True)
     provider, order = next(iter(story.book.providers)), next(iter(story.book.orders))
-    say(f"""
+    log(f"""
 market page  {ports.api_url}/
 Dagster      {ports.page_url} (user {services.PAGE_USER}, password {page_password})
 API          {ports.api_url}
@@ -278,11 +278,11 @@ curl '{ports.api_url}/auth?account={provider}'
 """)
 
 
-def _tell_identity(
+def _print_identity(
     identity: StandIn, identity_url: str, ports: services.Ports, story: Story
 ) -> None:
     user = identity.add_user(wallet(next(iter(story.book.providers))))
-    say(f"""\
+    log(f"""\
 A user of the identity provider (a stand-in, {identity_url}) whose wallet is the first provider's,
 and how it goes wrong: down, refused, 429, 404, slow, nonsense.
 

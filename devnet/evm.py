@@ -91,7 +91,7 @@ class EvmAddresses:
 
 
 def create_address(sender: str, nonce: int) -> str:
-    """Where `sender`'s transaction with `nonce` (below 128) deploys to: keccak of the RLP list."""
+    """Address of `sender`'s deployment with `nonce` (below 128): keccak of the RLP list."""
     if not 0 <= nonce < 128:
         raise ValueError(f"one RLP byte holds nonces 0 to 127, not {nonce}")
     item = bytes([nonce]) if nonce else b"\x80"
@@ -100,7 +100,7 @@ def create_address(sender: str, nonce: int) -> str:
 
 
 def expected_addresses() -> EvmAddresses:
-    """Where `deploy` puts the contracts on a fresh chain."""
+    """Addresses of the contracts that `deploy` creates on a fresh chain."""
     owner = deployer().address
     return EvmAddresses(*(create_address(owner, nonce) for nonce in range(7)))
 
@@ -253,7 +253,7 @@ class EvmDevnet:
         return self.send(account, self.addresses.token_messenger, call)
 
     def receive_message(self, account: LocalAccount, message: bytes, attestation: bytes) -> Receipt:
-        """Mints what an attested message says."""
+        """Receives an attested message, which mints."""
         call = encode_call("receiveMessage(bytes,bytes)", message, attestation)
         return self.send(account, self.addresses.message_transmitter, call)
 

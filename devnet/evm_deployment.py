@@ -45,7 +45,7 @@ class StellarRemotes:
 
 @dataclass(frozen=True)
 class PlannedTransaction:
-    """One step of the deployment; `to` is None for a contract creation."""
+    """A step of the deployment; `to` is None for a contract creation."""
 
     to: str | None
     data: bytes

@@ -33,7 +33,7 @@ def _word(value: int, size: int = 32) -> bytes:
 
 
 SOURCE_BLANKS = (slice(12, 44), slice(144, 148), slice(312, 344), slice(344, 376))
-"""What attesters fill in: nonce, executed threshold, executed fee, expiration (MessageV2 and
+"""Set by attesters: nonce, executed threshold, executed fee, expiration (MessageV2 and
 BurnMessageV2 offsets)."""
 BURN_MESSAGE_SIZE = 376
 
@@ -173,7 +173,7 @@ class Packet:
 
     @property
     def payload_hash(self) -> bytes:
-        """What the destination's endpoint stores for a verified packet."""
+        """Hash that the destination's endpoint stores for a verified packet."""
         return keccak(self.guid + self.message)
 
     @property

@@ -7,7 +7,7 @@ Errors:
     ├── RpcFailed            the node refused a call
     │   └── Reverted         the call or transaction reverts: `.name`, `.arguments`
     ├── NotMined             no receipt before the deadline
-    └── WrongDeployment      the chain holds another deployment than the one asked for
+    └── WrongDeployment      the chain holds another deployment than the expected one
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEPOSIT_ARTIFACTS = (
 
 
 class DevnetError(Exception):
-    """The development network did not do what was asked."""
+    """The development network failed."""
 
 
 class AnvilFailed(DevnetError):
@@ -71,7 +71,7 @@ class NotMined(DevnetError):
 
 
 class WrongDeployment(DevnetError):
-    """The chain holds another deployment than the one asked for."""
+    """The chain holds another deployment than the expected one."""
 
 
 # Encoding
@@ -211,7 +211,7 @@ def anvil_binary() -> Path:
 
 @dataclass
 class AnvilProcess:
-    """One local node. `start` and `stop` it, or use it as a context manager.
+    """A local node. `start` and `stop` it, or use it as a context manager.
 
     `port` 0 lets the system choose. Without `block_time` (seconds) each transaction makes a block;
     with it blocks come on the beat, and `mixed_mining` adds one per transaction. With `state_file`
@@ -231,12 +231,12 @@ class AnvilProcess:
 
     @property
     def rpc_url(self) -> str:
-        """Where JSON-RPC answers over HTTP; right once started."""
+        """URL of JSON-RPC over HTTP; valid once started."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def ws_url(self) -> str:
-        """Where JSON-RPC answers over WebSocket; right once started."""
+        """URL of JSON-RPC over WebSocket; valid once started."""
         return f"ws://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:

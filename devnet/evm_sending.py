@@ -17,7 +17,7 @@ GAS_PRICE = 2 * 10**9
 
 @dataclass(frozen=True)
 class Log:
-    """One log: 32-byte topics, and its index in the block."""
+    """A log: 32-byte topics, and its index in the block."""
 
     address: str
     topics: tuple[bytes, ...]
@@ -103,7 +103,7 @@ def submit(
 
 
 def wait(rpc: JsonRpc, transaction_hash: str, timeout: float) -> Receipt:
-    """The receipt, asked for until it is there. Raises NotMined after `timeout` seconds."""
+    """The receipt, polled for. Raises NotMined after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         receipt = rpc("eth_getTransactionReceipt", transaction_hash)

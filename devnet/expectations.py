@@ -1,9 +1,8 @@
-"""What the API must show after a scenario, worked out from what the scenario did.
+"""Expected responses of the API after a scenario, computed from the scenario's acts.
 
-It never looks at an event: `Deeds` is told each act as it succeeds, and keeps the books by the
-rules of the Escrow and RailTerms contracts. So it can disagree with the indexer, which is the
-point. Amounts and rates are 7-decimal integers, times unix seconds; the results are JSON as the
-API writes it.
+It reads no event: `Deeds` records each act that succeeded, and keeps the books by the rules of the
+Escrow and RailTerms contracts, independent of the indexer. Amounts and rates are 7-decimal
+integers, times unix seconds; the results are JSON as the API writes it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Rail:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a provider offers for one direction, rail and currency."""
+    """A provider's offer for a direction, rail and currency."""
 
     rate: int
     low: int
@@ -40,7 +39,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class TermsKey:
-    """Where terms are set."""
+    """Key of a provider's terms."""
 
     direction: Direction
     rail: str
@@ -100,7 +99,7 @@ class BookExpectation:
 
 
 class Deeds:
-    """The books of one scenario, kept act by act. Only acts that succeeded are told."""
+    """The books of one scenario, kept act by act. Only acts that succeeded are recorded."""
 
     def __init__(self, *, order_ttl: int, bond_bps: int) -> None:
         self.order_ttl = order_ttl
@@ -122,7 +121,7 @@ class Deeds:
         self._active(provider, at).free -= amount
 
     def terms(self, provider: str, key: TermsKey, terms: Terms, at: int) -> None:
-        """A provider set terms, or set them anew."""
+        """A provider set terms, or changed them."""
         self._active(provider, at).terms[key] = terms
 
     def terms_deleted(self, provider: str, key: TermsKey, at: int) -> None:
@@ -194,7 +193,7 @@ class Deeds:
         books.last_active_at = at
         return books
 
-    # What must be visible
+    # Expected responses
 
     def expected(self, ledger: int, now: int) -> BookExpectation:
         """The book after `ledger`, which closed at `now`."""
@@ -215,7 +214,7 @@ class Deeds:
         return self.providers[provider].locked - self._reclaimable(provider, now)
 
     def _reclaimable(self, provider: str, now: int) -> int:
-        """Locked by orders that the clock has expired and nobody has pruned."""
+        """Locked by expired orders that are not pruned."""
         return sum(
             order.lp_lock
             for order in self.orders.values()

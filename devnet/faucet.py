@@ -21,7 +21,7 @@ _EVM_UNIT, _STELLAR_UNIT = 10**6, 10**7
 
 
 class NoFaucet(DevnetError):
-    """What is asked for cannot be given; the message says what to do."""
+    """The faucet cannot pay; the message says what to do."""
 
 
 def pay(address: str | None, amount: int, evm: str, stellar: str) -> int:
@@ -67,7 +67,7 @@ def _pay_evm(url: str, text: str, amount: int) -> None:
         evm.faucet_usdt0(address, amount * _EVM_UNIT)
         tokens = {"USDC": evm.addresses.usdc, "USDT0": evm.addresses.usdt0}
         held = {code: evm.balance_of(token, address) for code, token in tokens.items()}
-    _tell(address, {code: units / _EVM_UNIT for code, units in held.items()})
+    _print_balances(address, {code: units / _EVM_UNIT for code, units in held.items()})
 
 
 def _pay_stellar(url: str, address: str, amount: int) -> None:
@@ -81,7 +81,7 @@ def _pay_stellar(url: str, address: str, amount: int) -> None:
         for asset in lines:
             stellar.issue(address, asset, amount * _STELLAR_UNIT)
         held = {asset.code: stellar.balance(address, asset) for asset in lines}
-    _tell(address, {code: units / _STELLAR_UNIT for code, units in held.items()})
+    _print_balances(address, {code: units / _STELLAR_UNIT for code, units in held.items()})
     for asset in (USDC, USDT0):
         if asset not in lines:
             print(f"  no trustline for {_name(asset)}: open one and run this again")
@@ -100,7 +100,7 @@ def _check_is_stand_in(stellar: DevnetClient, url: str) -> None:
         )
 
 
-def _tell(address: str, held: dict[str, float]) -> None:
+def _print_balances(address: str, held: dict[str, float]) -> None:
     balances = ", ".join(f"{amount:,.7g} {code}" for code, amount in held.items())
     print(f"{address} holds {balances or 'XLM alone'}")
 

@@ -1,8 +1,8 @@
-"""The demo's keys, made in its own folder: of the API, that sign tokens and challenges, and of the
-relay, that pay for what it sends. Nobody but these two processes is told where they are.
+"""The demo's keys, made in its own folder: those of the API sign tokens and challenges, those of
+the relay pay for its transactions. Only these two processes get their paths.
 
-The Stellar one follows from a public phrase as every key of the devnet does, so that wallets know
-it again in each demo; the one of tokens is new in each folder.
+The Stellar one follows from a public phrase as every key of the devnet does, so that wallets
+recognise it in each demo; the key of tokens is new in each folder.
 """
 
 from base64 import b64encode
@@ -23,7 +23,7 @@ RELAY = "relay"
 SPONSOR = "sponsor"
 """And of its sponsor of trustlines."""
 WEBHOOKS = "webhooks"
-"""Signs what webhooks are sent; it needs no account."""
+"""Signs webhooks; it needs no account."""
 WEB_AUTH_DOMAIN = HOST if IS_FOR_WALLETS else None
 """npm's wallet SDK takes no port in the name of the server; other libraries want it."""
 RELAY_ACCOUNT = 6
@@ -36,7 +36,7 @@ def relay_account() -> EvmAddress:
 
 
 def public_webhook_key() -> str:
-    """Which webhooks are verified with, as Standard Webhooks writes it."""
+    """Public key that verifies webhooks, in the format of Standard Webhooks."""
     return f"whpk_{b64encode(keypair(WEBHOOKS).raw_public_key()).decode()}"
 
 
@@ -58,7 +58,7 @@ def make_keys(folder: Path, url: str) -> dict[str, str]:
 def make_relay_keys(folder: Path, network: Network) -> dict[str, str]:
     """The variables with which a relay signs on both chains of the devnet.
 
-    On the EVM chain it is one of the accounts that have ether, which nobody else uses. The Stellar
+    On the EVM chain it is one of the accounts that have ether, used by nothing else. The Stellar
     accounts have to be funded.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def make_relay_keys(folder: Path, network: Network) -> dict[str, str]:
 
 
 def _kept(path: Path, text: str) -> Path:
-    """A file that nobody else reads, with that text unless it is there."""
+    """A file with that text, readable by its owner only; an existing file is kept."""
     if not path.exists():
         path.touch(mode=0o600)
         path.write_text(text)

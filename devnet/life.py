@@ -1,4 +1,4 @@
-"""What goes on after the story, until somebody stops it: ledgers close, orders come and go."""
+"""Activity after the scenario, until the demo is stopped: ledgers close, orders come and go."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEDGERS_PER_ORDER = 20
 
 
 class Life:
-    """A light, seeded background life on a scenario's world."""
+    """Light, seeded background activity on a scenario's world."""
 
     def __init__(self, scenario: Scenario, supervisor: Supervisor) -> None:
         self._scenario = scenario

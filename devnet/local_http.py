@@ -1,17 +1,17 @@
-"""HTTP on this machine: a proxy that the environment names is for the world outside."""
+"""HTTP on this machine, without the proxy of the environment."""
 
 from __future__ import annotations
 
 import httpx
 
 from indexer.chains.http.client import new_client
-from isthmus_client import Patience
+from isthmus_client import Timeouts
 
 HOST = "127.0.0.1"
-"""Where all that is local listens."""
+"""Address of all local servers."""
 
-PATIENCE = Patience(connect=60.0, answer=120.0)
-"""Of clients of the API on a machine that is busy with a whole demo."""
+TIMEOUTS = Timeouts(connect=60.0, response=120.0)
+"""For clients of the API on a machine that is busy with a whole demo."""
 
 
 def local_client(base_url: str = "", *, timeout: float) -> httpx.Client:

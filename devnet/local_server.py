@@ -1,7 +1,6 @@
-"""Small HTTP servers on this machine: what every stand-in for somebody else's service is made of.
+"""Small HTTP servers on this machine, base of the stand-ins for external services.
 
-Standard library only. They listen where they are told to, know no authentication, and are for
-local chains and tests.
+Standard library only. They have no authentication, and are for local chains and tests.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.01
-"""How often a server looks whether it is to end."""
+"""Interval at which a server checks whether it was shut down."""
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection, kept for more than one question."""
+    """A connection, kept alive for several requests."""
 
     protocol_version = "HTTP/1.1"
     # Answers go out in one packet: a body held back by Nagle would cost 40 ms a call.
@@ -31,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
     wbufsize = -1
 
     def announced(self) -> int:
-        """Bytes that the body of the request is said to have."""
+        """Length of the request's body by its header, bytes."""
         return int(self.headers.get("Content-Length") or 0)
 
     def body(self) -> bytes:
@@ -55,17 +54,17 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as http.server names it
-        """What was asked, for whoever looks for it."""
+        """The request, at debug level."""
         logger.debug(format, *args)
 
 
 class Server(ThreadingHTTPServer):
-    """A thread a connection. It says nothing of clients that gave up or were killed."""
+    """A thread per connection. It does not log clients that gave up or were killed."""
 
     daemon_threads = True
 
     def handle_error(self, *request: Any) -> None:
-        """Whatever else goes wrong is told."""
+        """Logs other errors."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(*request)
 

@@ -2,7 +2,7 @@
 
 python3 devnet/prerequisites.py FOLDER
 
-Standard library only, in words that Python 3.7 reads: it is what says that 3.11 is needed.
+Standard library only, and syntax of Python 3.7: it reports that 3.11 is needed.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def _missing_node() -> Iterator[str]:
     if node is None:
         yield "Node.js 20 or newer is missing: install it from https://nodejs.org."
     else:
-        said = subprocess.run([node, "--version"], stdout=subprocess.PIPE, check=False).stdout
-        found = re.match(rb"v(\d+)", said)
+        output = subprocess.run([node, "--version"], stdout=subprocess.PIPE, check=False).stdout
+        found = re.match(rb"v(\d+)", output)
         if found is None or int(found.group(1)) < NODE:
-            version = said.decode(errors="replace").strip() or "without a version"
+            version = output.decode(errors="replace").strip() or "without a version"
             yield f"Node.js 20 or newer is needed, {node} is {version}."
     if shutil.which("npm") is None:
         yield "npm is missing: it comes with Node.js (Debian: apt install npm)."

@@ -1,4 +1,4 @@
-"""Process groups by number: who is in one, whether it is the one we started, and how to end it.
+"""Process groups by number: its members, whether we started it, and how to end it.
 
 A child that leads its own session has a group of its own number, and all that it starts stays in
 that group unless it leaves on purpose. So a group is what is started, watched and ended.
@@ -38,7 +38,7 @@ class Process:
 
 
 def members(group: int) -> list[Process]:
-    """The live processes of a group; a dead one that nobody has reaped is not live."""
+    """The live processes of a group; a zombie is not live."""
     return [process for process in _processes() if process.group == group]
 
 
@@ -61,10 +61,10 @@ def processor_seconds(group: int) -> float:
     return sum(process.processor_seconds for process in members(group))
 
 
-def end_group(group: int, *, patience: float) -> bool:
-    """`ask_group`, then `await_end` for `patience` seconds; what that returns."""
+def end_group(group: int, *, timeout: float) -> bool:
+    """`ask_group`, then `await_end` for `timeout` seconds; what that returns."""
     ask_group(group)
-    return await_end(group, patience=patience)
+    return await_end(group, timeout=timeout)
 
 
 def ask_group(group: int) -> None:
@@ -72,13 +72,13 @@ def ask_group(group: int) -> None:
     _signal(group, signal.SIGTERM)
 
 
-def await_end(group: int, *, patience: float) -> bool:
-    """Wait until a group is empty; SIGKILL to what is left after `patience` seconds.
+def await_end(group: int, *, timeout: float) -> bool:
+    """Wait until a group is empty; SIGKILL to what is left after `timeout` seconds.
 
-    Returns whether all went by themselves. The caller reaps its own child. Raises `TimeoutError`
+    Returns whether all ended before that. The caller reaps its own child. Raises `TimeoutError`
     when the kernel cannot end one of them.
     """
-    if _is_empty_within(group, patience):
+    if _is_empty_within(group, timeout):
         return True
     # Python's resource tracker unlinks the semaphores of the others once they are gone.
     for process in members(group):
@@ -99,7 +99,7 @@ def _signal(group: int, number: signal.Signals) -> None:
     except ProcessLookupError:
         return
     except PermissionError:
-        # macOS says so of a group that holds nothing but unreaped children.
+        # macOS raises it for a group that holds nothing but unreaped children.
         if members(group):
             raise
 
@@ -154,8 +154,8 @@ def _seconds(spent: str) -> float:
 
 def _command_line(pid: int) -> bytes:
     if not (_PROC / "self" / "cmdline").exists():
-        asked = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
-        return subprocess.run(asked, check=False, capture_output=True).stdout
+        command = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
+        return subprocess.run(command, check=False, capture_output=True).stdout
     try:
         return (_PROC / str(pid) / "cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Deadlines that count progress: on a busy machine everything takes longer, and goes on."""
+"""Deadlines that count progress: on a busy machine everything takes longer."""
 
 import time
 
@@ -12,7 +12,7 @@ class Progress:
         self._changed_at = time.monotonic()
 
     def note(self, state: object) -> None:
-        """Begin anew if `state` is another than last time."""
+        """Restart the deadline if `state` has changed."""
         if state != self._state:
             self._state, self._changed_at = state, time.monotonic()
 

@@ -1,4 +1,4 @@
-"""What happens on the devnet: providers, takers, orders of every status, transfers both ways.
+"""The devnet's scenario: providers, takers, orders of every status, transfers both ways.
 
 The story is fixed; a seed decides amounts, rates and pauses, so the same seed gives the same
 amounts and ids every time. The order book's story is set in the past hour: its ledgers close at
@@ -29,12 +29,12 @@ from devnet.stellar.genesis import BOND_BPS, ORDER_TTL, RAILS
 from devnet.verify import ExpectedMovement, Story
 from devnet.world import World
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 STORY_SECONDS = 55 * 60
-"""How long before now the order book's story begins."""
+"""Begin of the order book's story, before now."""
 RECENT_SECONDS = 150
-"""How long before now its last chapter begins: its orders must still be active for minutes."""
+"""Begin of its last chapter, before now: its orders must still be active for minutes."""
 
 EVM_UNIT = 10**6
 LARGEST_ORDER = 60 * UNIT
@@ -91,11 +91,11 @@ class Deal:
 class BookStory:
     """Plays the order book's part, and keeps the books of what must come of it."""
 
-    def __init__(self, client: PacedClient, chance: random.Random, say: Say) -> None:
+    def __init__(self, client: PacedClient, chance: random.Random, log: Log) -> None:
         self._client = client
         self._book = OrderBook(client)
         self._chance = chance
-        self._say = say
+        self._log = log
         self.deeds = Deeds(order_ttl=ORDER_TTL, bond_bps=BOND_BPS)
         self._left: list[Deal] = []
         for name, tier, fee_bps, currencies in RAILS:
@@ -121,7 +121,7 @@ class BookStory:
         """People with money, and providers' deposits."""
         self._book.set_rail("pix", PIX)
         self.deeds.rail("pix", PIX)
-        self._say(f"rail pix: tier {PIX.tier}, {PIX.fee_bps} bps, BRL")
+        self._log(f"rail pix: tier {PIX.tier}, {PIX.fee_bps} bps, BRL")
         for provider in ("ana", "ben", "chloe", "davi", "elif"):
             self._client.open_account(provider, usdc=2_000 * UNIT)
             self._deposit(provider, self._whole(800, 1_500))
@@ -150,7 +150,7 @@ class BookStory:
         self._terms("elif", "offramp", "GBP", self._rate("0.76", "0.78"), "monzo")
 
     def _settle_and_cancel(self) -> None:
-        """Orders that end by somebody's act, in both directions."""
+        """Orders that end by an act, in both directions."""
         self._prove(self._open("tom", "ana", "onramp", "venmo", "USD"))
         self._prove(self._open("uma", "ben", "onramp", "venmo", "USD"), percent=60)
         self._release("chloe", self._open("victor", "chloe", "onramp", "revolut", "EUR"))
@@ -160,15 +160,15 @@ class BookStory:
         self._cancel("davi", self._open("victor", "davi", "offramp", "pix", "BRL"))
 
     def _let_expire(self) -> None:
-        """One order that only the clock ends, one that the chain prunes; a third for later."""
+        """An order that only the clock ends, one that the chain prunes; a third for later."""
         forgotten = self._open("tom", "ben", "onramp", "zelle_citi", "USD")
         pruned = self._open("uma", "chloe", "onramp", "revolut", "EUR")
         self._later = self._open("victor", "davi", "offramp", "pix", "BRL")
         self._go_to(self._later.opened_at + ORDER_TTL + 1)
-        self._say(f"order {_short(forgotten)} has expired by the clock; nobody prunes it")
+        self._log(f"order {_short(forgotten)} has expired by the clock; it is not pruned")
         self._book.expire(keypair(RELAYER), pruned.order_id)
         self.deeds.pruned(pruned.order_id)
-        self._say(f"order {_short(pruned)} has expired and the relayer prunes it")
+        self._log(f"order {_short(pruned)} has expired and the relayer prunes it")
 
     def _reprice(self) -> None:
         """Terms that agreed part ways; others go; escrow is taken back."""
@@ -176,11 +176,11 @@ class BookStory:
         key = TermsKey("offramp", "monzo", "GBP")
         outcome = self._book.delete_terms(keypair("elif"), key)
         self.deeds.terms_deleted(_address("elif"), key, outcome.close_time)
-        self._say("elif takes back its terms on monzo")
+        self._log("elif takes back its terms on monzo")
         amount = self._whole(100, 200)
         outcome = self._book.withdraw(keypair("ben"), amount)
         self.deeds.withdraw(_address("ben"), amount, outcome.close_time)
-        self._say(f"ben withdraws {decimal(amount)} USDC from escrow")
+        self._log(f"ben withdraws {decimal(amount)} USDC from escrow")
 
     def _open_recent(self) -> None:
         """Orders that are still active at the end."""
@@ -189,10 +189,10 @@ class BookStory:
         self._open("victor", "davi", "onramp", "pix", "BRL", prune=[self._later])
 
     def ordinary_day(self) -> None:
-        """One more order, settled at once two times in three; the others are left to expire.
+        """Another order, settled at once two times in three; the others are left to expire.
 
-        Who runs short gets more, and a provider's expired orders are pruned by its next one, so
-        that this can go on for days.
+        A taker that runs short gets more, and a provider's expired orders are pruned by its next
+        one, so that this can go on for days.
         """
         taker = self._chance.choice(("tom", "uma", "victor"))
         provider, direction, rail, currency = self._chance.choice(_DAILY)
@@ -213,7 +213,7 @@ class BookStory:
             self._deposit(provider, LARGEST_ORDER)
 
     def _take_expired(self, provider: str) -> list[Deal]:
-        """The provider's expired orders that nobody has pruned, no longer to be looked after."""
+        """The provider's expired orders that are not pruned; they are forgotten here."""
         now = self._client.close_time()
         expired = [
             deal
@@ -228,13 +228,13 @@ class BookStory:
     def _deposit(self, provider: str, amount: int) -> None:
         outcome = self._book.deposit(keypair(provider), amount)
         self.deeds.deposit(_address(provider), amount, outcome.close_time)
-        self._say(f"{provider} deposits {decimal(amount)} USDC to escrow")
+        self._log(f"{provider} deposits {decimal(amount)} USDC to escrow")
 
     def _payee(self, provider: str, rail: str, handle: str, *, publish: bool) -> None:
         outcome = self._book.set_payee(keypair(provider), rail, handle, publish=publish)
         shown = handle if publish else None
         self.deeds.payee(_address(provider), rail, shown, outcome.close_time)
-        self._say(f"{provider} takes fiat on {rail}, handle {shown or 'not published'}")
+        self._log(f"{provider} takes fiat on {rail}, handle {shown or 'not published'}")
 
     def _terms(
         self, provider: str, direction: Direction, currency: str, rate: int, *rails: str
@@ -244,7 +244,7 @@ class BookStory:
         outcome = self._book.set_terms(keypair(provider), [(key, terms) for key in keys])
         for key in keys:
             self.deeds.terms(_address(provider), key, terms, outcome.close_time)
-        self._say(f"{provider} {direction} {currency} on {', '.join(rails)} at {decimal(rate)}")
+        self._log(f"{provider} {direction} {currency} on {', '.join(rails)} at {decimal(rate)}")
 
     def _open(
         self,
@@ -273,7 +273,7 @@ class BookStory:
         )
         deal = Deal(order_id, key, provider, taker, amount, outcome.close_time)
         pruning = f", pruning {', '.join(map(_short, prune))}" if prune else ""
-        self._say(
+        self._log(
             f"{taker} opens {direction} {decimal(amount)} USDC with {provider} on {rail}:"
             f" {_short(deal)}{pruning}"
         )
@@ -291,12 +291,12 @@ class BookStory:
             paid_at=deal.opened_at + 1,
         )
         self._note_settlement(deal, released, outcome, nullifier.hex())
-        self._say(f"order {_short(deal)} settles on a proof, {percent} % released")
+        self._log(f"order {_short(deal)} settles on a proof, {percent} % released")
 
     def _release(self, receiver: str, deal: Deal) -> None:
         outcome = self._book.release(keypair(receiver), deal.order_id, deal.amount)
         self._note_settlement(deal, deal.amount, outcome, None)
-        self._say(f"order {_short(deal)} is released by hand by {receiver}")
+        self._log(f"order {_short(deal)} is released by hand by {receiver}")
 
     def _note_settlement(
         self, deal: Deal, released: int, outcome: Outcome, nullifier: str | None
@@ -307,7 +307,7 @@ class BookStory:
         outcome = self._book.cancel(keypair(caller), deal.order_id)
         by_provider = caller == deal.provider
         self.deeds.cancelled(deal.order_id, by_provider=by_provider, at=outcome.close_time)
-        self._say(f"order {_short(deal)} is cancelled by {caller}")
+        self._log(f"order {_short(deal)} is cancelled by {caller}")
 
     # Time and chance
 
@@ -334,12 +334,12 @@ class BookStory:
 class TransferStory:
     """Plays money between the chains: both bridges, both ways, and some that is still under way."""
 
-    def __init__(self, world: World, client: PacedClient, chance: random.Random, say: Say) -> None:
+    def __init__(self, world: World, client: PacedClient, chance: random.Random, log: Log) -> None:
         self._evm = world.evm
         self._client = client
         self._bridges = Bridges(world.evm, client)
         self._chance = chance
-        self._say = say
+        self._log = log
 
     def play(self) -> tuple[ExpectedMovement, ...]:
         """The whole story; every movement as it must be shown at its end."""
@@ -349,38 +349,38 @@ class TransferStory:
         self._holder, self._payee, self._relayer = dev_account(1), dev_account(2), dev_account(3)
         self._evm.faucet_usdc(self._holder.address, 100 * EVM_UNIT)
         self._evm.faucet_usdt0(self._holder.address, 100 * EVM_UNIT)
-        self._say("alice and bob hold money on Stellar, two accounts on the EVM chain")
+        self._log("alice and bob hold money on Stellar, two accounts on the EVM chain")
         return (*self._cctp_in(), self._cctp_out(), *self._oft_in(), self._oft_out())
 
     def _cctp_in(self) -> Iterator[ExpectedMovement]:
-        """USDC to Stellar: standard, fast with a fee, and one that nobody has attested yet."""
+        """USDC to Stellar: standard, fast with a fee, and one that is not attested yet."""
         burned = self._bridges.burn_on_evm(self._holder, self._alice.public_key, self._six())
-        yield self._told("CCTP, standard", self._bridges.mint_on_stellar(burned))
+        yield self._logged("CCTP, standard", self._bridges.mint_on_stellar(burned))
         amount = self._six()
         fee = amount // 10_000
         burned = self._bridges.burn_on_evm(
             self._holder, self._alice.public_key, amount, max_fee=fee + 1
         )
-        yield self._told("CCTP, fast", self._bridges.mint_on_stellar(burned, fee=fee))
+        yield self._logged("CCTP, fast", self._bridges.mint_on_stellar(burned, fee=fee))
         burned = self._bridges.burn_on_evm(self._holder, self._bob.public_key, self._six())
-        yield self._told("CCTP, not attested yet", burned.movement)
+        yield self._logged("CCTP, not attested yet", burned.movement)
 
     def _cctp_out(self) -> ExpectedMovement:
         """USDC from Stellar."""
         amount = self._six() * DUST
         burned = self._bridges.burn_on_stellar(self._alice, self._payee.address, amount)
-        return self._told("CCTP", self._bridges.mint_on_evm(burned, self._relayer))
+        return self._logged("CCTP", self._bridges.mint_on_evm(burned, self._relayer))
 
     def _oft_in(self) -> Iterator[ExpectedMovement]:
         """USDT0 to Stellar: delivered, verified only, and still under way."""
         bob = self._bob.public_key
         sent = self._bridges.send_from_evm(self._holder, bob, self._six())
         self._bridges.verify_on_stellar(sent)
-        yield self._told("OFT", self._bridges.deliver_on_stellar(sent, bob))
+        yield self._logged("OFT", self._bridges.deliver_on_stellar(sent, bob))
         sent = self._bridges.send_from_evm(self._holder, bob, self._six())
-        yield self._told("OFT, verified", self._bridges.verify_on_stellar(sent))
+        yield self._logged("OFT, verified", self._bridges.verify_on_stellar(sent))
         self._under_way = self._bridges.send_from_evm(self._holder, bob, self._six())
-        yield self._told("OFT, under way", self._under_way.movement)
+        yield self._logged("OFT, under way", self._under_way.movement)
 
     def let_others_pass(self) -> None:
         """Verify what is under way: no later packet can be executed before."""
@@ -390,14 +390,14 @@ class TransferStory:
         """USDT0 from Stellar."""
         amount = self._six() * DUST
         sent = self._bridges.send_from_stellar(self._bob, self._payee.address, amount)
-        return self._told("OFT", self._bridges.deliver_on_evm(sent))
+        return self._logged("OFT", self._bridges.deliver_on_evm(sent))
 
     def _six(self) -> int:
         """An amount between 5 and 20 units of 6 decimals."""
         return self._chance.randint(5 * EVM_UNIT, 20 * EVM_UNIT)
 
-    def _told(self, what: str, movement: ExpectedMovement) -> ExpectedMovement:
-        self._say(
+    def _logged(self, what: str, movement: ExpectedMovement) -> ExpectedMovement:
+        self._log(
             f"{what}: {movement.amount_in} base units from {movement.source_chain}"
             f" to {movement.dest_chain}, {movement.stage}"
         )
@@ -407,12 +407,12 @@ class TransferStory:
 class Scenario:
     """The whole story of one seed on one world."""
 
-    def __init__(self, world: World, seed: int, say: Say) -> None:
+    def __init__(self, world: World, seed: int, log: Log) -> None:
         self.chance = random.Random(seed)
         self.client = PacedClient(world.stellar_url, real_time)
         self._world = world
-        self.book = BookStory(self.client, self.chance, say)
-        self._transfers = TransferStory(world, self.client, self.chance, say)
+        self.book = BookStory(self.client, self.chance, log)
+        self._transfers = TransferStory(world, self.client, self.chance, log)
 
     def play(self) -> Story:
         """Everything, once; what must be visible at the end."""
@@ -427,7 +427,7 @@ class Scenario:
         )
 
     def let_others_pass(self) -> None:
-        """Once the story is verified: what it left under way is in nobody's way any more."""
+        """Once the story is verified: complete what it left under way."""
         self._transfers.let_others_pass()
 
     def close_ledger(self) -> None:

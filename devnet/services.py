@@ -37,14 +37,14 @@ CIRCLE_PORT = 8200
 PAGE_USER = "operator"
 PAGE_PASSWORD = "ISTHMUS_PAGE_PASSWORD"
 
-_ASKED_SECONDS = 60.0
+_PROBE_TIMEOUT_SECONDS = 60.0
 _NOTHING_TO_FINISH_SECONDS = 2.0
 """For processes that a kill costs nothing: what they know is in the database."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the service listens; each free when it was chosen."""
+    """Ports of the service; each was free when it was chosen."""
 
     api: int
     page: int
@@ -126,18 +126,18 @@ def _servers(ports: Ports) -> dict[str, str]:
 
 
 def follower(chain: str, variables: Mapping[str, str]) -> ChildSpec:
-    """One chain followed without the orchestrator."""
+    """A follower of one chain, without the orchestrator."""
     command = isthmus("follow", chain)
     return _bare(f"follow-{chain.replace(':', '-')}", command, variables)
 
 
 def attester(variables: Mapping[str, str]) -> ChildSpec:
-    """What asks about burns under way, without the orchestrator."""
+    """The attestation poller, without the orchestrator."""
     return _bare("attest", isthmus("attest"), variables)
 
 
 def keeper(variables: Mapping[str, str]) -> ChildSpec:
-    """What keeps transfers up to their clients and the clock, without the orchestrator."""
+    """The refresh of transfers for submissions and the clock, without the orchestrator."""
     return _bare("transfers", isthmus("transfers"), variables)
 
 
@@ -198,14 +198,14 @@ def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
         name="dagster-page",
         command=isthmus("page", *_workspaces(), *where),
         ready=lambda: _answers(f"{ports.page_url}/server_info"),
-        stop_patience=_NOTHING_TO_FINISH_SECONDS,
+        stop_timeout=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
         directory=PROJECT,
     )
 
 
 def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
-    """What evaluates sensors and starts runs; ready when the page calls it healthy.
+    """The daemon, which evaluates sensors and starts runs; ready when the page calls it healthy.
 
     The variables hold `PAGE_PASSWORD` where the page's do.
     """
@@ -214,7 +214,7 @@ def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
         name="dagster-daemon",
         command=_python("dagster._daemon", "run", *_workspaces()),
         ready=lambda: _daemon_is_healthy(ports.page_url, password),
-        stop_patience=_NOTHING_TO_FINISH_SECONDS,
+        stop_timeout=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
         directory=PROJECT,
     )
@@ -235,7 +235,7 @@ def _python(module: str, *arguments: str) -> Sequence[str]:
 
 def _answers(url: str) -> bool:
     try:
-        with local_client(timeout=_ASKED_SECONDS) as http:
+        with local_client(timeout=_PROBE_TIMEOUT_SECONDS) as http:
             return http.get(url).status_code == 200
     except httpx.TransportError:
         return False
@@ -245,7 +245,7 @@ def _daemon_is_healthy(page_url: str, password: str | None) -> bool:
     login = httpx.USE_CLIENT_DEFAULT if password is None else httpx.BasicAuth(PAGE_USER, password)
     query = "{ instance { daemonHealth { allDaemonStatuses { required healthy } } } }"
     try:
-        with local_client(timeout=_ASKED_SECONDS) as http:
+        with local_client(timeout=_PROBE_TIMEOUT_SECONDS) as http:
             answer = http.post(f"{page_url}/graphql", json={"query": query}, auth=login)
     except httpx.TransportError:
         return False

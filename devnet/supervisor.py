@@ -1,4 +1,4 @@
-"""Starts the demo's processes in order, looks after them, and stops them in reverse.
+"""Starts the demo's processes in order, restarts them, and stops them in reverse.
 
 Each child leads a session of its own, so that a Ctrl-C in the terminal reaches the supervisor alone
 and a stop reaches everything the child started. What is running is also written to a file: a
@@ -54,7 +54,7 @@ from warehouse_schema.embedded import EmbeddedPostgres
 
 _POLL_SECONDS = 0.05
 _LOOK_EVERY_SECONDS = 0.25
-_STOP_PATIENCE_SECONDS = 8.0
+_STOP_TIMEOUT_SECONDS = 8.0
 _STEP_PROCESSOR_SECONDS = 0.5
 """A start makes progress when it has had so much more of a processor."""
 _MAX_PROCESSOR_SECONDS = 300.0
@@ -86,7 +86,7 @@ class Managed(Protocol):
 
     @property
     def name(self) -> str:
-        """What the operator sees, and the name of its log."""
+        """Name in messages, and of its log."""
 
     @property
     def irreplaceable(self) -> str | None:
@@ -96,7 +96,7 @@ class Managed(Protocol):
         """Return once it serves, calling `check` while waiting. Raises `ChildFailed`."""
 
     def ended(self) -> str | None:
-        """How it ended, in words; None while it lives."""
+        """Description of its end; None while it runs."""
 
     def ask_to_stop(self) -> None:
         """Let it begin to end where others need not be there for that; `stop` comes next."""
@@ -107,29 +107,29 @@ class Managed(Protocol):
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """A process to run. `ready` is asked again and again until it says True; `patience` is how many
-    seconds a start may go on without progress: no processor time, nothing logged. `environment` is
-    added to the supervisor's own."""
+    """A process to run. `ready` is polled until it returns True; `start_timeout` is the number of
+    seconds that a start may take without progress: no processor time, nothing logged. `environment`
+    is added to the supervisor's own."""
 
     name: str
     command: Sequence[str]
     ready: Callable[[], bool]
     environment: Mapping[str, str] = field(default_factory=dict)
-    patience: float = 60.0
-    stop_patience: float = _STOP_PATIENCE_SECONDS
+    start_timeout: float = 60.0
+    stop_timeout: float = _STOP_TIMEOUT_SECONDS
     irreplaceable: str | None = None
     directory: Path | None = None
 
 
 class Child:
-    """One process at the head of its own session."""
+    """A process that leads its own session."""
 
     def __init__(self, spec: ChildSpec, log_file: Path, registry: Registry) -> None:
         self.spec = spec
         self.log_file = log_file
         self._registry = registry
         self._process: subprocess.Popen[bytes] | None = None
-        self._asked_at: float | None = None
+        self._stop_requested_at: float | None = None
 
     @property
     def name(self) -> str:
@@ -171,12 +171,12 @@ class Child:
                 ),
                 start_new_session=True,
             )
-        self._asked_at = None
+        self._stop_requested_at = None
         self._registry.add(self.name, self._process.pid)
 
     def await_ready(self, check: Callable[[], None]) -> None:
         """Return once it serves, calling `check` while waiting. Raises `ChildFailed`."""
-        progress = Progress(self.spec.patience)
+        progress = Progress(self.spec.start_timeout)
         # Ended comes first: on a port that a stranger took, the stranger would answer.
         while (ended := self.ended()) is None:
             if self.spec.ready():
@@ -185,7 +185,8 @@ class Child:
             progress.note((spent // _STEP_PROCESSOR_SECONDS, self.log_file.stat().st_size))
             if progress.has_stopped or spent > _MAX_PROCESSOR_SECONDS:
                 raise ChildFailed(
-                    f"{self.name} did not become ready: no progress for {self.spec.patience:g} s,"
+                    f"{self.name} did not become ready:"
+                    f" no progress for {self.spec.start_timeout:g} s,"
                     f" {spent:.0f} s of processor time. {_end_of(self.log_file)}"
                 )
             check()
@@ -201,32 +202,32 @@ class Child:
 
     def ask_to_stop(self) -> None:
         """SIGTERM to its group, once: a second one would interrupt what the first one began."""
-        if self._process is not None and self._asked_at is None:
+        if self._process is not None and self._stop_requested_at is None:
             ask_group(self._process.pid)
-            self._asked_at = time.monotonic()
+            self._stop_requested_at = time.monotonic()
 
     def stop(self) -> None:
         """End its group, also when the process itself is gone and left others behind."""
         self.ask_to_stop()
         process, self._process = self._process, None
-        if process is None or self._asked_at is None:
+        if process is None or self._stop_requested_at is None:
             return
-        waited = time.monotonic() - self._asked_at
-        await_end(process.pid, patience=max(0.0, self.spec.stop_patience - waited))
+        waited = time.monotonic() - self._stop_requested_at
+        await_end(process.pid, timeout=max(0.0, self.spec.stop_timeout - waited))
         process.wait()
         self._registry.remove(process.pid)
 
 
 class PostgresService:
-    """The embedded server as something to manage. It daemonises, so its launcher is asked."""
+    """The embedded server. It daemonises, so its launcher reports its status."""
 
     name = "postgres"
     irreplaceable = None
-    _ASK_EVERY_SECONDS = 2.0
+    _CHECK_EVERY_SECONDS = 2.0
 
     def __init__(self, server: EmbeddedPostgres) -> None:
         self._server = server
-        self._asked_at = 0.0
+        self._checked_at = 0.0
 
     def start(self, check: Callable[[], None]) -> None:
         """Attach to it or bring it up, after recovery if it was killed."""
@@ -234,10 +235,10 @@ class PostgresService:
         self._server.start()
 
     def ended(self) -> str | None:
-        """Asked at most every two seconds: it costs a process each time."""
-        if time.monotonic() - self._asked_at < self._ASK_EVERY_SECONDS:
+        """Checked at most every two seconds: each check starts a process."""
+        if time.monotonic() - self._checked_at < self._CHECK_EVERY_SECONDS:
             return None
-        self._asked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         if self._server.status() is not None:
             return None
         return f"postgres does not answer. {_end_of(self._server.log_file)}"
@@ -265,7 +266,7 @@ class _Entry:
 
 
 class Registry:
-    """The file of what runs, and the lock that says that its writer lives."""
+    """The file of running processes, and the lock that its writer holds."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -320,8 +321,8 @@ class Registry:
         for entry in reversed(self._read()):
             alive = members(entry.group)
             if any(is_ours(process, entry.leader, self.mark) for process in alive):
-                # Nothing of theirs outlives them: chains and databases are made anew.
-                end_group(entry.group, patience=0)
+                # Their state is not reused: chains and databases are created for each demo.
+                end_group(entry.group, timeout=0)
                 found.append(f"{entry.name} (process {entry.pid})")
         self.remove_temporary_folder()
         self._write()
@@ -355,12 +356,12 @@ class Supervisor:
     """The demo's processes. Use it as a context manager: leaving it stops them all.
 
     Entering claims the folder, ends what a killed demo left there, and takes SIGINT and SIGTERM
-    over; `say` gets one line for each thing worth telling.
+    over; `log` gets a line for each event.
     """
 
-    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, log: Callable[[str], None]) -> None:
         self.folder = folder
-        self._say = say
+        self._log = log
         self._registry = Registry(folder)
         self._running: list[Managed] = []
         self._restarts: dict[str, deque[float]] = {}
@@ -373,12 +374,12 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._handlers[number] = signal.signal(number, self._note_signal)
         for left in self._registry.end_leftovers():
-            self._say(f"ended {left}, left by a demo that was killed")
+            self._log(f"ended {left}, left by a demo that was killed")
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None and not isinstance(error, SupervisorError):
-            self._tell_dead()
+            self._log_ended()
         try:
             self.stop()
         finally:
@@ -441,13 +442,13 @@ class Supervisor:
         self._running.remove(managed)
 
     def stop(self) -> None:
-        """Stop everything, whatever becomes of any of them.
+        """Stop everything, also when one of them fails to stop.
 
-        All are asked at once, then waited for, last started first.
+        All get a signal first, then each is waited for, last started first.
         """
         errors: list[Exception] = []
         if self._running:
-            self._say(f"stopping {', '.join(each.name for each in reversed(self._running))}")
+            self._log(f"stopping {', '.join(each.name for each in reversed(self._running))}")
         for managed in reversed(self._running):
             managed.ask_to_stop()
         while self._running:
@@ -459,26 +460,26 @@ class Supervisor:
         if errors:
             raise ExceptionGroup("some processes could not be stopped", errors)
 
-    def _tell_dead(self) -> None:
-        """Say which children have ended: the likely cause of an error that is not about them."""
+    def _log_ended(self) -> None:
+        """Log which children have ended: the likely cause of another error."""
         for managed in self._running:
             ended = managed.ended()
             if ended is not None:
-                self._say(ended)
+                self._log(ended)
 
     def _restart(self, managed: Managed, ended: str) -> None:
         """Start a dead child again, also when its first attempts fail."""
         began = time.monotonic()
         while True:
             self._allow_restart(managed, ended)
-            self._say(f"{ended}\nrestarting {managed.name}")
+            self._log(f"{ended}\nrestarting {managed.name}")
             managed.stop()
             try:
                 managed.start(self._check_signal)
             except ChildFailed as error:
                 ended = str(error)
             else:
-                self._say(f"{managed.name} is back after {time.monotonic() - began:.1f} s")
+                self._log(f"{managed.name} is back after {time.monotonic() - began:.1f} s")
                 return
 
     def _allow_restart(self, managed: Managed, ended: str) -> None:
@@ -523,8 +524,7 @@ def log_tail(log_file: Path) -> str:
 def free_port(wanted: int = 0) -> int:
     """`wanted` if it is free, otherwise a port the system chooses.
 
-    Between this and the child's own listening somebody else may take it; the child then fails,
-    loudly.
+    Another process may take it before the child listens; the child then fails.
     """
     for port in (wanted, 0) if wanted else (0,):
         with _listening(port) as chosen:

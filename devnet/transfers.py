@@ -1,8 +1,8 @@
 """Transfers as customers make them: through the HTTP API, with the client and with keys alone.
 
-Each function sets one transfer of a kind going (quote, start, see the action and verify it, sign,
-send, say so) and returns what must be true of it once it is over. That is reckoned here from what
-was signed and from the bridges' own rules, and held against both chains.
+Each function sets one transfer of a kind going (quote, start, read and verify the action, sign,
+send, submit) and returns its expected result, which is computed from what was signed and from the
+bridges' own rules, and compared with both chains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from uuid import uuid4
 from stellar_sdk import TransactionEnvelope
 from stellar_sdk.operation import InvokeHostFunction
 
-from devnet.bridges import DUST, EVM, STELLAR, Bridges, packets_said
+from devnet.bridges import DUST, EVM, STELLAR, Bridges, sent_packets
 from devnet.circle import fast_fee
 from devnet.customers import ASSETS, Customer, devnet_bridges
 from devnet.evm import EvmDevnet
@@ -41,13 +41,13 @@ from isthmus_client import (
 )
 
 Coin: TypeAlias = Literal["usdc", "usdt0"]
-Say: TypeAlias = Callable[[str], None]
+Log: TypeAlias = Callable[[str], None]
 _Outgoing: TypeAlias = Literal["usdc-withdraw", "usdt0-withdraw", "usdc-send", "usdt0-send"]
 
 DEADLINE_SECONDS = 300.0
 """Without a change of what is waited for, on a busy machine; alone it is some seconds."""
 _ATTEMPTS = 60
-"""To begin a transfer while the API says that a chain is unavailable."""
+"""Attempts to start a transfer while the API reports a chain as unavailable."""
 _DECIMALS = {"evm": 6, "stellar": 7}
 
 
@@ -57,7 +57,7 @@ class NotAsPlayed(DevnetError):
 
 @dataclass(frozen=True)
 class Holding:
-    """What somebody must have in the end, base units."""
+    """An expected balance at the end, base units."""
 
     chain: Literal["evm", "stellar"]
     holder: str
@@ -81,18 +81,18 @@ class Played:
     began: float
     """By the monotonic clock."""
     react: Callable[[Transfer], None] = lambda _: None
-    """What its owner's wallet, or the message layer, does about how it is shown."""
+    """The owner's wallet's, or the message layer's, reaction to its state."""
 
 
 class Plays:
     """Plays transfers on a world whose Stellar ledgers close for each transaction of ours."""
 
-    def __init__(self, evm: EvmDevnet, stellar: DevnetClient, say: Say) -> None:
+    def __init__(self, evm: EvmDevnet, stellar: DevnetClient, log: Log) -> None:
         self._evm = evm
         self._stellar = stellar
         self._messages = Bridges(evm, stellar)
         self._known = devnet_bridges()
-        self._say = say
+        self._log = log
 
     def deposit(self, who: Customer, coin: Coin, amount: int) -> Played:
         """Pay from the own EVM account; all that is there must be of this transfer."""
@@ -134,14 +134,14 @@ class Plays:
         try:
             who.api.submit_stellar(transfer.id, envelope.to_xdr())
         except Invalid as refused:
-            # Another owner's transaction had the sequence number first: it is shown anew.
+            # Another owner's transaction used the sequence number: the action is built again.
             if refused.code != "SUBMISSION_MISMATCH":
                 raise
             return
-        self._say(f"{who.name} signs for an account and a trustline that the service pays for")
+        self._log(f"{who.name} signs for an account and a trustline that the service pays for")
 
     def _check_sponsored(self, who: Customer, coin: Coin) -> None:
-        """Nobody else can have a trustline without the XLM for its reserve."""
+        """The trustline's reserve is sponsored: the account has no XLM."""
         account = self._stellar.account(who.account)
         line = self._stellar.trustline(who.account, ASSETS[coin])
         if account is None or line is None or account.balance:
@@ -248,14 +248,14 @@ class Plays:
         envelope = TransactionEnvelope.from_xdr(action.xdr, PASSPHRASE)
         envelope.sign(who.key)
         who.api.submit_stellar(wanted.transfer, envelope.to_xdr())
-        self._say(
+        self._log(
             f"{who.name} signs {wanted.route} of {decimal(wanted.amount, 'stellar')}"
             f" {wanted.coin.upper()}: {_does(envelope)}, verified first"
         )
 
     def _packets(self, tx: str) -> set[bytes]:
         outcome = self._stellar.outcome(tx)
-        return set() if outcome is None else set(packets_said(outcome))
+        return set() if outcome is None else set(sent_packets(outcome))
 
     def _start_deposit(
         self, who: Customer, coin: Coin, amount: int, funding_mode: str = "direct"
@@ -289,14 +289,14 @@ class Plays:
     def _pay(
         self, who: Customer, coin: Coin, amount: int, quote: Quote, transfer: Transfer
     ) -> Receipt:
-        """Send what the client has verified, and say which transaction it was."""
+        """Send the calls that the client has verified, and submit the hash."""
         shown = self._calls(who, coin, amount, quote, transfer)
         return self._send(who, coin, amount, transfer, shown)
 
     def _calls(
         self, who: Customer, coin: Coin, amount: int, quote: Quote, transfer: Transfer
     ) -> EvmCalls:
-        """What the client has verified."""
+        """The verified action."""
         shown = self._action(who, coin, amount, quote, transfer)
         if not isinstance(shown.action, EvmCalls):
             raise NotAsPlayed(f"{who.name} has to pay {coin}, and is shown {shown}")
@@ -309,7 +309,7 @@ class Plays:
             self._evm.send(who.payer, each.to, bytes.fromhex(each.data[2:]), value=each.value)
             for each in shown.calls
         ]
-        self._say(
+        self._log(
             f"{who.name} pays {decimal(amount, 'evm')} {coin.upper()} with"
             f" {len(receipts)} calls that were verified first"
         )
@@ -317,7 +317,7 @@ class Plays:
         return receipts[-1]
 
     def _execute(self, receipt: Receipt) -> None:
-        """What LayerZero's verifiers and executor do."""
+        """The acts of LayerZero's verifiers and executor."""
         for packet in self._verify(receipt):
             self._messages.execute_packet_on_stellar(packet)
 
@@ -354,10 +354,10 @@ class Plays:
             began=began,
         )
 
-    # What came of them
+    # Results
 
     def problems(self, played: Played, shown: Transfer) -> list[str]:
-        """What is not as it must be of a transfer that is over, a sentence each."""
+        """Problems of a transfer that is over, a sentence each."""
         wanted = {
             "stage": played.stage,
             "amount_in": played.amount_in,
@@ -418,7 +418,7 @@ def follow(
 def await_routes(
     api: Isthmus, go_on: Callable[[], None], *, deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
-    """Wait until the service says that it can carry what a customer may want.
+    """Wait until the service reports all routes as available.
 
     `go_on` is called between two looks. Raises `NotAsPlayed` when what is missing has not changed
     for `deadline_seconds`.
@@ -442,7 +442,7 @@ def _shut(api: Isthmus) -> list[str]:
 
 
 def _does(envelope: TransactionEnvelope) -> str:
-    """What a transaction of one operation calls, in a word."""
+    """Name of the function that a transaction of one operation calls."""
     [operation] = envelope.transaction.operations
     if isinstance(operation, InvokeHostFunction):
         call = operation.host_function.invoke_contract
@@ -458,7 +458,7 @@ def decimal(amount: int, chain: str) -> str:
 
 def _started(who: Customer, quote: Callable[[], Quote]) -> tuple[Quote, Transfer]:
     """A quote and its transfer. On a busy machine a follower may be silent for so long that the API
-    answers 503 for its chain: a client asks again when it is told to."""
+    answers 503 for its chain: a client retries after `Retry-After`."""
     for _ in range(_ATTEMPTS):
         try:
             quoted = quote()

@@ -1,6 +1,6 @@
-"""Asks the running service what it shows, prints it, and compares it with what must be there.
+"""Reads the running service's responses, prints them, and compares them with the expected ones.
 
-Everything is asked over HTTP, as a client would, except the movements between chains: they have no
+Everything is read over HTTP, as a client would, except the movements between chains: they have no
 public endpoint, so they are read from `projections.movements` as the analyst role.
 """
 
@@ -55,7 +55,7 @@ class ExpectedMovement:
 
 @dataclass(frozen=True)
 class Story:
-    """What a scenario did, as far as it must be visible once both chains are read this far."""
+    """The expected results of a scenario once both chains are ingested up to these heights."""
 
     book: BookExpectation
     movements: tuple[ExpectedMovement, ...]
@@ -79,25 +79,25 @@ def verify(
     story: Story,
     service: Service,
     *,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     check: Callable[[], None],
     deadline_seconds: float = DEADLINE_SECONDS,
 ) -> list[str]:
-    """What is wrong, a sentence each; empty when everything is as it must be.
+    """Problems, a sentence each.
 
     `check` is called while waiting. Raises `NotCaughtUp`.
     """
     wait_until_caught_up(story, service, check=check, deadline_seconds=deadline_seconds)
     return [
-        *_check_offers(story.book, service, say),
-        *_check_summary(story.book, service, say),
-        *_check_providers(story.book, service, say),
-        *_check_orders(story.book, service, say),
+        *_check_offers(story.book, service, log),
+        *_check_summary(story.book, service, log),
+        *_check_providers(story.book, service, log),
+        *_check_orders(story.book, service, log),
         *_check_unknown(service),
-        *_check_routes(service, say),
-        *_check_movements(story.movements, service, say),
+        *_check_routes(service, log),
+        *_check_movements(story.movements, service, log),
         *_check_arrivals(story.movements, service),
-        *_check_lag(service, say),
+        *_check_lag(service, log),
     ]
 
 
@@ -144,19 +144,20 @@ def _reached(
 # The order book
 
 
-def _check_offers(book: BookExpectation, service: Service, say: Callable[[str], None]) -> list[str]:
+def _check_offers(book: BookExpectation, service: Service, log: Callable[[str], None]) -> list[str]:
     offers = [offer.as_json() for offer in service.api.offers()]
     streamed = next(service.api.follow(markers=True))
-    say(f"\nGET /api/v1/orderbook (ledger {streamed.ledger})")
+    log(f"\nGET /api/v1/orderbook (ledger {streamed.ledger})")
     columns = ("direction", "currency", "rate", "acceptedRails", "provider")
     amounts = ("minAmount", "maxAmount", "availableUsdc", "lockedUsdc", "trustTier", "feeRateBps")
-    say(table(offers, (*columns, *amounts, "completedOrders")))
+    log(table(offers, (*columns, *amounts, "completedOrders")))
     problems = []
     if streamed.ledger != book.ledger:
         problems.append(f"the order book is as of ledger {streamed.ledger}, not {book.ledger}")
     problems += differences("the order book", offers, list(book.offers))
-    told = sorted((offer.as_json() for offer in streamed.offers.values()), key=str)
-    problems += differences("the book that is streamed", told, sorted(book.offers, key=str))
+    streamed_offers = sorted((offer.as_json() for offer in streamed.offers.values()), key=str)
+    expected = sorted(book.offers, key=str)
+    problems += differences("the book that is streamed", streamed_offers, expected)
     for filters in ({"direction": "onramp"}, {"currency": "eur"}, {"rail": "wise"}):
         problems += _check_filter(book, service, filters)
     return problems
@@ -178,22 +179,22 @@ def _fits(offer: Json, filters: Mapping[str, str]) -> bool:
 
 
 def _check_summary(
-    book: BookExpectation, service: Service, say: Callable[[str], None]
+    book: BookExpectation, service: Service, log: Callable[[str], None]
 ) -> list[str]:
     summary = service.api.summary().as_json()
-    say("\nGET /api/v1/orderbook/summary")
-    say(table([summary], ("totalAvailableUsdc", "totalLockedUsdc", "offerCount")))
-    say(table(summary["byRail"], ("rail", "availableUsdc", "offerCount")))
+    log("\nGET /api/v1/orderbook/summary")
+    log(table([summary], ("totalAvailableUsdc", "totalLockedUsdc", "offerCount")))
+    log(table(summary["byRail"], ("rail", "availableUsdc", "offerCount")))
     return differences("the summary", summary, book.summary)
 
 
 def _check_providers(
-    book: BookExpectation, service: Service, say: Callable[[str], None]
+    book: BookExpectation, service: Service, log: Callable[[str], None]
 ) -> list[str]:
     shown = {name: service.api.provider(name).as_json() for name in book.providers}
-    say("\nGET /api/v1/providers/{address}")
+    log("\nGET /api/v1/providers/{address}")
     columns = ("provider", "availableUsdc", "lockedUsdc", "completedOrders", "activeIntents")
-    say(table(shown.values(), (*columns, "avgFulfillmentSeconds", "acceptedRails")))
+    log(table(shown.values(), (*columns, "avgFulfillmentSeconds", "acceptedRails")))
     return [
         problem
         for name, wanted in book.providers.items()
@@ -201,11 +202,11 @@ def _check_providers(
     ]
 
 
-def _check_orders(book: BookExpectation, service: Service, say: Callable[[str], None]) -> list[str]:
+def _check_orders(book: BookExpectation, service: Service, log: Callable[[str], None]) -> list[str]:
     shown = {each: service.api.order(each).as_json() for each in book.orders}
-    say("\nGET /api/v1/intents/{id}")
+    log("\nGET /api/v1/intents/{id}")
     columns = ("intentId", "status", "direction", "rail", "currency", "amountUsdc", "fiatAmount")
-    say(table(shown.values(), (*columns, "nullifier", "txHash")))
+    log(table(shown.values(), (*columns, "nullifier", "txHash")))
     return [
         problem
         for each, wanted in book.orders.items()
@@ -214,7 +215,7 @@ def _check_orders(book: BookExpectation, service: Service, say: Callable[[str], 
 
 
 def _check_unknown(service: Service) -> list[str]:
-    """What was never seen is not there, and says so."""
+    """An unknown provider or order returns 404."""
     try:
         order = service.api.order("0" * 64)
     except NotFound:
@@ -225,9 +226,9 @@ def _check_unknown(service: Service) -> list[str]:
 # The rest
 
 
-def _check_routes(service: Service, say: Callable[[str], None]) -> list[str]:
+def _check_routes(service: Service, log: Callable[[str], None]) -> list[str]:
     shown = [route.as_json() for route in service.api.routes()]
-    say("\nGET /v1/routes")
+    log("\nGET /v1/routes")
     rows = [
         {
             **route,
@@ -236,7 +237,7 @@ def _check_routes(service: Service, say: Callable[[str], None]) -> list[str]:
         }
         for route in shown
     ]
-    say(table(rows, ("id", "mechanism", "enabled", "from", "to")))
+    log(table(rows, ("id", "mechanism", "enabled", "from", "to")))
     problems = differences("the routes", [route["id"] for route in shown], list(_ROUTES))
     for route in shown:
         ends = [*route["source_chains"], *route["dest_chains"]]
@@ -246,14 +247,14 @@ def _check_routes(service: Service, say: Callable[[str], None]) -> list[str]:
 
 
 def _check_movements(
-    expected: Sequence[ExpectedMovement], service: Service, say: Callable[[str], None]
+    expected: Sequence[ExpectedMovement], service: Service, log: Callable[[str], None]
 ) -> list[str]:
     with service.engine.connect() as connection:
         found = connection.execute(select(movements).order_by(movements.c.sent_at))
         rows = {row["source_tx"]: dict(row) for row in found.mappings()}
-    say("\nprojections.movements (read from the warehouse: no endpoint shows it)")
+    log("\nprojections.movements (read from the warehouse: no endpoint shows it)")
     columns = ("mechanism", "stage", "source_chain", "amount_in", "dest_chain", "amount_out", "fee")
-    say(table(rows.values(), (*columns, "source_tx", "dest_tx")))
+    log(table(rows.values(), (*columns, "source_tx", "dest_tx")))
     problems = []
     for movement in expected:
         wanted = asdict(movement)
@@ -264,7 +265,7 @@ def _check_movements(
 
 
 def _check_arrivals(expected: Sequence[ExpectedMovement], service: Service) -> list[str]:
-    """What was delivered to a watched address is on record as that token's own movement too."""
+    """A delivery to a watched address is stored as the token's own movement too."""
     watched = {address for chain in service.network.chains for address in chain.watched}
     wanted = {
         (each.dest_tx, each.dest_address, each.amount_out)
@@ -281,11 +282,11 @@ def _check_arrivals(expected: Sequence[ExpectedMovement], service: Service) -> l
     return [f"no token movement is on record for {missing}" for missing in sorted(wanted - found)]
 
 
-def _check_lag(service: Service, say: Callable[[str], None]) -> list[str]:
+def _check_lag(service: Service, log: Callable[[str], None]) -> list[str]:
     ready = service.api.readiness()
     chains = [chain.as_json() for chain in ready.chains]
-    say("\nGET /readyz")
-    say(table(chains, ("chain", "height", "lag_seconds", "age_seconds", "reason")))
+    log("\nGET /readyz")
+    log(table(chains, ("chain", "height", "lag_seconds", "age_seconds", "reason")))
     if not ready.is_ready:
         return [f"/readyz says {ready.code}: {ready.message}"]
     wanted = {chain.id for chain in service.network.chains}
@@ -296,7 +297,7 @@ def _check_lag(service: Service, say: Callable[[str], None]) -> list[str]:
 
 
 def differences(what: str, shown: Any, wanted: Any) -> list[str]:
-    """Where two values differ, member by member: a sentence for each place."""
+    """Differences of two values, member by member: a sentence each."""
     if isinstance(shown, dict) and isinstance(wanted, dict):
         return [
             problem

@@ -1,6 +1,6 @@
-"""A place that webhooks are posted to, on this machine, by TLS with a certificate of its own.
+"""A receiver of webhooks on this machine, over TLS with a certificate of its own.
 
-Whoever posts there trusts the certificate by `SSL_CERT_FILE`, as OpenSSL names it, or by `cafile`.
+A sender trusts the certificate by OpenSSL's `SSL_CERT_FILE`, or by `cafile`.
 """
 
 import datetime
@@ -25,7 +25,7 @@ CERTIFICATE = "webhook-receiver.pem"
 
 @dataclass(frozen=True)
 class Posted:
-    """What came."""
+    """A POST."""
 
     path: str
     headers: Mapping[str, str]
@@ -34,24 +34,24 @@ class Posted:
 
 @dataclass
 class Receiver:
-    """Answers each POST with what `answer` says to it, and keeps it."""
+    """Keeps each POST, and responds with the status that `answer` returns."""
 
     url: str = ""
     answer: Callable[[Posted], int] = lambda _: 204
-    heard: list[Posted] = field(default_factory=list)
+    received: list[Posted] = field(default_factory=list)
     _changed: Condition = field(default_factory=Condition)
 
     def take(self, posted: Posted) -> int:
-        """Keep it; the status."""
+        """Keep a POST and return the status."""
         with self._changed:
-            self.heard.append(posted)
+            self.received.append(posted)
             self._changed.notify_all()
         return self.answer(posted)
 
     def wait_for(self, is_enough: Callable[[list[Posted]], bool], seconds: float) -> bool:
-        """Whether it came to that within so many seconds."""
+        """Whether the POSTs were enough within that many seconds."""
         with self._changed:
-            return self._changed.wait_for(lambda: is_enough(self.heard), seconds)
+            return self._changed.wait_for(lambda: is_enough(self.received), seconds)
 
 
 class _Handler(Handler):
@@ -73,7 +73,7 @@ class _Server(Server):
         )
 
     def handle_error(self, *request: Any) -> None:
-        """Who does not trust the certificate hangs up as well."""
+        """A client that does not trust the certificate disconnects: not an error."""
         if not isinstance(sys.exception(), ssl.SSLError):
             super().handle_error(*request)
 

@@ -26,14 +26,14 @@ STELLAR_PORT = 8000
 
 
 def remotes_of_stellar() -> Remotes:
-    """The EVM side as the Stellar contracts are told of it in their genesis."""
+    """The EVM side, for the genesis of the Stellar contracts."""
     at = expected_addresses()
     first, second = (_raw(address) for address in Attesters().addresses)
     return Remotes(_raw(at.token_messenger), _raw(at.usdc), _raw(at.oft), (first, second))
 
 
 def remotes_of_evm() -> StellarRemotes:
-    """The Stellar side as the EVM contracts are told of it when they are deployed."""
+    """The Stellar side, for the deployment of the EVM contracts."""
     at = devnet_contracts()
     return StellarRemotes(
         token_messenger_minter=at.raw("token_messenger_minter"),
@@ -53,7 +53,7 @@ class Pace:
     `block_seconds`: a block on that beat besides one for each transaction; None for the latter
     alone. `ledger_seconds`: a ledger on that beat; 0 for one for each transaction; None for ledgers
     on demand only. `ledger_clock`: "wall", or "fixed" for 5 seconds a ledger from genesis on, so
-    that whoever asks for a ledger chooses its time.
+    that the caller that closes a ledger chooses its time.
     """
 
     block_seconds: float | None = None

@@ -1,8 +1,8 @@
-"""What the stand-in knows and says; no HTTP here.
+"""The stand-in's users, keys and responses; no HTTP here.
 
-It answers as the provider does where the service asks it (its public key set, and a user with the
-accounts that are linked to it) and has ways of its own to make users and tokens and to misbehave.
-Its key and its app secret are made at every start: nothing that it signs is good anywhere else.
+It responds as the provider does to the service's requests (its public key set, and a user with the
+linked accounts), and has methods of its own to create users, tokens and faults. Its key and its app
+secret are new at every start: its signatures are valid nowhere else.
 """
 
 import base64
@@ -22,8 +22,8 @@ KID = "stand-in-1"
 
 Json = dict[str, Any]
 Fault = Literal["down", "refused", "429", "404", "slow", "nonsense"]
-"""What goes wrong: no use of it (500), our credentials refused (401), a limit (429), not there
-(404), an answer that takes `SLOW_SECONDS`, and one that makes no sense."""
+"""Out of order (500), our credentials refused (401), a rate limit (429), not found (404), a
+response that takes `SLOW_SECONDS`, and one that is malformed."""
 FAULTS: tuple[Fault, ...] = ("down", "refused", "429", "404", "slow", "nonsense")
 SLOW_SECONDS = 20.0
 
@@ -55,7 +55,7 @@ class Answer:
 
 
 class StandIn:
-    """Users and their linked accounts, the signing key, and what was told to go wrong."""
+    """Users and their linked accounts, the signing key, and injected faults."""
 
     def __init__(self, app_id: str = "isthmus-demo") -> None:
         self.app_id = app_id
@@ -64,21 +64,21 @@ class StandIn:
         self.kid = KID
         self.users: dict[str, list[Json]] = {}
         self.faults: dict[str, Fault] = {}
-        """By what is asked: `keys` and `users`."""
+        """By endpoint: `keys` and `users`."""
         self.calls: list[str] = []
-        """`keys`, or `users <subject>`, of each question."""
+        """`keys`, or `users <subject>`, of each request."""
 
     def variables(self, url: str) -> dict[str, str]:
-        """What lets an API on the local chains sign its users in; `url` is where it is served."""
+        """Settings of an API that signs its users in; `url` is this stand-in's."""
         return {
             "ISTHMUS_IDENTITY_URL": url,
             "ISTHMUS_IDENTITY_APP_ID": self.app_id,
             "ISTHMUS_IDENTITY_APP_SECRET": self.app_secret,
-            # What an operator's shell may hold of the real one.
+            # An operator's shell may hold settings of the real provider.
             **dict.fromkeys(_NOT_OURS, ""),
         }
 
-    # What the service asks.
+    # Requests of the service.
 
     def keys(self) -> Answer:
         """The public key set."""
@@ -89,7 +89,7 @@ class StandIn:
         )
 
     def user(self, subject: str, authorization: str, app_id: str) -> Answer:
-        """A user, to who brings the app's credentials."""
+        """A user, for the app's credentials."""
         self.calls.append(f"users {subject}")
         return self._or_fault("users", self._user(subject, authorization, app_id))
 
@@ -102,8 +102,8 @@ class StandIn:
         linked = [{"type": "email", "address": "someone@example.com"}, *self.users[subject]]
         return Answer(200, {"id": subject, "created_at": 1_700_000_000, "linked_accounts": linked})
 
-    def _or_fault(self, asked: str, answer: Answer) -> Answer:
-        fault = self.faults.get(asked)
+    def _or_fault(self, endpoint: str, answer: Answer) -> Answer:
+        fault = self.faults.get(endpoint)
         if fault is None:
             return answer
         if fault == "slow":
@@ -111,7 +111,7 @@ class StandIn:
         status, body = _FAULTY[fault]
         return Answer(status, body, {"Retry-After": "7"} if status == 429 else {})
 
-    # What a demo and a test do.
+    # Methods for demos and tests.
 
     def add_user(self, *accounts: Json, subject: str | None = None) -> str:
         """A user with these accounts, one new embedded Stellar wallet if none is named."""
@@ -130,11 +130,11 @@ class StandIn:
             "iat": now,
             "exp": now + 3600,
         }
-        said = {name: value for name, value in (claims | changes).items() if value is not None}
-        return jwt.encode(said, self.key, "ES256", headers={"kid": self.kid})
+        payload = {name: value for name, value in (claims | changes).items() if value is not None}
+        return jwt.encode(payload, self.key, "ES256", headers={"kid": self.kid})
 
     def identity_token(self, subject: str, **changes: Any) -> str:
-        """The other kind of token, which is no bearer token: it says who the user is."""
+        """The other kind of token, which names the user and is no bearer token."""
         linked = json.dumps(self.users.get(subject, []))
         about = {"sid": None, "cr": "1700000000", "linked_accounts": linked}
         return self.token(subject, **(about | changes))

@@ -1,12 +1,12 @@
-"""The HTTP face of the stand-in: the provider's paths, and `/devnet/…` to make and break things.
+"""HTTP server of the stand-in: the provider's paths, and `/devnet/…` for users, tokens, faults.
 
     GET  /v1/apps/<app id>/jwks.json       the key set
     GET  /v1/users/<subject>               a user; Basic credentials and privy-app-id
     POST /devnet/users   {"address": …}    a new user; without an address its wallet is new too
     POST /devnet/tokens  {"subject": …}    an access token; more members replace claims
-    POST /devnet/faults  {"users": "down"} what goes wrong from now on; null mends it
+    POST /devnet/faults  {"users": "down"} faults from now on; null ends one
 
-Anyone can be anybody here, so it listens on the loopback address and nowhere else.
+Any caller can sign in as any user, so it listens on the loopback address only.
 """
 
 import json
@@ -25,25 +25,25 @@ _NOT_FOUND = Answer(404, {"error": "not found"})
 
 
 class _Handler(Handler):
-    """One connection; every answer is JSON."""
+    """Every response is JSON."""
 
     server: "_Server"
 
     def do_GET(self) -> None:
-        """What the service asks."""
-        self._send(self._asked())
+        """Requests of the service."""
+        self._send(self._provider_response())
 
     def do_POST(self) -> None:
-        """What a demo or a test wants."""
+        """Requests of a demo or a test."""
         length = min(int(self.headers.get("Content-Length") or 0), _MOST_BYTES)
         try:
-            wish = json.loads(self.rfile.read(length) or b"{}")
-            answer = told(self.server.stand_in, urlsplit(self.path).path, wish)
+            request = json.loads(self.rfile.read(length) or b"{}")
+            answer = control(self.server.stand_in, urlsplit(self.path).path, request)
         except (ValueError, TypeError, KeyError) as error:
             answer = Answer(400, {"error": f"{type(error).__name__}: {error}"})
         self._send(answer)
 
-    def _asked(self) -> Answer:
+    def _provider_response(self) -> Answer:
         stand_in = self.server.stand_in
         path = urlsplit(self.path).path
         if path == f"/v1/apps/{stand_in.app_id}/jwks.json":
@@ -71,18 +71,18 @@ class _Server(Server):
         self.closing = Event()
 
 
-def told(stand_in: StandIn, path: str, wish: Any) -> Answer:
-    """Do what `/devnet/…` says. Raises `KeyError`, `TypeError` or `ValueError` for a bad wish."""
+def control(stand_in: StandIn, path: str, request: Any) -> Answer:
+    """Handles `/devnet/…`. Raises `KeyError`, `TypeError` or `ValueError` for a bad request."""
     if path == "/devnet/users":
-        accounts = [wallet(wish["address"])] if "address" in wish else []
+        accounts = [wallet(request["address"])] if "address" in request else []
         return Answer(200, {"subject": stand_in.add_user(*accounts)})
     if path == "/devnet/tokens":
-        return Answer(200, {"token": stand_in.token(wish.pop("subject"), **wish)})
+        return Answer(200, {"token": stand_in.token(request.pop("subject"), **request)})
     if path == "/devnet/faults":
-        for asked, fault in wish.items():
-            if asked not in ("keys", "users") or fault not in (None, *FAULTS):
-                raise ValueError(f"{asked} can be {', '.join(FAULTS)}")
-        stand_in.faults = {asked: fault for asked, fault in wish.items() if fault is not None}
+        for name, fault in request.items():
+            if name not in ("keys", "users") or fault not in (None, *FAULTS):
+                raise ValueError(f"{name} can be {', '.join(FAULTS)}")
+        stand_in.faults = {name: fault for name, fault in request.items() if fault is not None}
         return Answer(200, dict(stand_in.faults))
     return _NOT_FOUND
 

@@ -17,7 +17,7 @@ from devnet.stellar.server import DevnetServer
 from devnet.stellar.store import OtherChain, Store
 
 READY = "stellar devnet (a stand-in, not a Stellar node) on "
-"""What precedes the URL on the line that says it listens."""
+"""Text before the URL on the line printed once it listens."""
 CLOCKS: dict[str, Clock] = {"wall": wall_clock, "fixed": fixed_clock}
 
 

@@ -1,4 +1,4 @@
-"""Who lives on the devnet: every key comes from a public phrase, so none is worth anything.
+"""Accounts of the devnet: every key comes from a public phrase, so none is worth anything.
 
 A seed is `sha256("isthmus devnet: <name>")`. Anyone who reads this file can sign for anyone.
 """

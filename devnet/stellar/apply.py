@@ -1,6 +1,6 @@
 """Applying transactions to the ledger: fees first, then each transaction, then the refunds.
 
-What comes out is what the ledger's meta holds of each transaction: result, changes and events
+The results are those that the ledger's meta holds of each transaction: result, changes and events
 (the shape since protocol 23: TransactionMeta v4, unified events, refunds after all transactions).
 """
 
@@ -25,7 +25,7 @@ _Code = xdr.TransactionResultCode
 
 @dataclass
 class Applied:
-    """One transaction of a ledger, as its meta will tell it."""
+    """A transaction of a ledger, as its meta holds it."""
 
     transaction: Transaction
     charged: int
@@ -235,7 +235,7 @@ def _soroban_meta(one: Applied, value: xdr.SCVal | None) -> xdr.SorobanTransacti
 
 
 def _refund(one: Applied, ledger: Layer) -> None:
-    """Give back the resource fee that was not used, and settle what the result says was paid."""
+    """Refund the unused resource fee, and set the fee charged in the result."""
     tx = one.transaction
     refund = tx.resource_fee - tx.declared_fee - one.refundable
     layer = ledger.above()

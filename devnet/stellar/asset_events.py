@@ -87,7 +87,7 @@ def _received(amount: int, to_muxed_id: xdr.SCVal | None) -> xdr.SCVal:
 
 
 def muxed_id(destination: xdr.MuxedAccount, memo: xdr.Memo) -> xdr.SCVal | None:
-    """What a classic payment tells of the receiving customer: the M id, else the memo."""
+    """The receiver's id in a classic payment: the M id, else the memo."""
     if destination.med25519 is not None:
         return scval.to_uint64(destination.med25519.id.uint64)
     kind = xdr.MemoType

@@ -1,4 +1,4 @@
-"""Who has authorised what in a contract call: Soroban's rules (CAP-46-11).
+"""Authorisation of contract calls by addresses: Soroban's rules (CAP-46-11).
 
 An authorisation entry is a tree of calls that one address consents to. The source of the operation
 consents by signing the transaction (source-account credentials); any other account by a signature
@@ -33,14 +33,14 @@ class Unauthorised(Exception):
 
 @dataclass(eq=False)
 class Frame:
-    """One call that is going on; frames are told apart by identity."""
+    """A call in progress; frames are distinguished by identity."""
 
     contract: str
     function: xdr.SorobanAuthorizedFunction
 
 
 def contract_call(call: xdr.InvokeContractArgs) -> xdr.SorobanAuthorizedFunction:
-    """What is authorised when a contract function is called."""
+    """The call that an address authorises."""
     kind = xdr.SorobanAuthorizedFunctionType.SOROBAN_AUTHORIZED_FUNCTION_TYPE_CONTRACT_FN
     return xdr.SorobanAuthorizedFunction(kind, contract_fn=call)
 
@@ -54,7 +54,7 @@ class Authorisation(Protocol):
 
 @dataclass
 class _Tree:
-    """One entry's calls, and how far the calls that are going on agree with them."""
+    """An entry's calls, and how far the calls in progress match them."""
 
     address: str
     root: xdr.SorobanAuthorizedInvocation
@@ -117,7 +117,7 @@ class Recorded:
         self._trees: list[_Tree] = []
 
     def require(self, address: str, frames: Sequence[Frame], layer: Layer) -> None:
-        """Raise `Unauthorised` for what an address cannot consent to beforehand."""
+        """Raise `Unauthorised` for an entry that an address cannot sign."""
         call = xdr.SorobanAuthorizedInvocation(frames[-1].function, [])
         for tree in self._trees:
             above = tree.innermost(frames) if tree.address == address else None
@@ -146,7 +146,7 @@ class Recorded:
         return xdr.SorobanCredentials(_CREDENTIALS.SOROBAN_CREDENTIALS_ADDRESS, address=unsigned)
 
     def entries(self) -> list[xdr.SorobanAuthorizationEntry]:
-        """What the call needs, in the order in which it was asked for."""
+        """The authorisations that the call needs, in the order of its requests."""
         found = []
         for tree in self._trees:
             assert tree.credentials is not None

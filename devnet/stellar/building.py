@@ -38,7 +38,7 @@ def build(
 ) -> TransactionEnvelope:
     """A signed transaction with the given sequence number; bounds in seconds, (0, 0) for none.
 
-    `prepare` is asked to fill in what a contract call needs, and for nothing else.
+    `prepare` fills in what a contract call needs, and is called for nothing else.
     """
     account = Account(source.public_key, sequence - 1)
     builder = TransactionBuilder(account, PASSPHRASE, base_fee=INCLUSION_FEE)

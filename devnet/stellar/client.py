@@ -36,11 +36,11 @@ class Rejected(Exception):
 
 
 class Refused(Exception):
-    """A contract call fails already when it is tried; the message is what was said of it."""
+    """A contract call fails in simulation; the message is the node's error."""
 
 
 class Failed(Exception):
-    """A transaction is in a ledger and failed; `why` is what the contract said, if one did."""
+    """A transaction is in a ledger and failed; `why` is the contract's error, if there is one."""
 
     def __init__(self, outcome: "Outcome") -> None:
         self.outcome = outcome
@@ -66,7 +66,7 @@ class Outcome:
 
     @property
     def value(self) -> Any:
-        """What a contract call returned, as a Python value."""
+        """Return value of a contract call, as a Python value."""
         soroban = self.meta.soroban_meta
         if soroban is None or soroban.return_value is None:
             return None
@@ -250,7 +250,7 @@ class DevnetClient:
         return Account.from_entry(xdr.LedgerEntryData.from_xdr(entries[0].xdr))
 
     def outcome(self, tx_hash: str) -> Outcome | None:
-        """What became of a transaction; None while it is in no ledger."""
+        """Result of a transaction; None while it is in no ledger."""
         answer = self.server.get_transaction(tx_hash)
         return None if answer.status == GetTransactionStatus.NOT_FOUND else _outcome(answer)
 

@@ -99,10 +99,10 @@ class Signer:
 
 @dataclass(frozen=True)
 class Account:
-    """An account entry. `seq_ledger` and `seq_time` tell when the sequence last moved.
+    """An account entry. `seq_ledger` and `seq_time` are those of the last sequence change.
 
     `sponsored` are the reserves of it that others pay, `sponsoring` those of others that it pays,
-    `sponsor` is who pays for the account itself if that is somebody else.
+    `sponsor` pays the account's reserve, if it is another account.
     """
 
     address: str
@@ -126,7 +126,7 @@ class Account:
 
     @property
     def spendable(self) -> int:
-        """What the account may spend above its reserve."""
+        """Balance above the account's reserve."""
         return max(0, self.balance - self.reserve)
 
     def to_entry(self) -> xdr.LedgerEntryData:
@@ -267,7 +267,7 @@ class Trustline:
 
 @dataclass
 class Layer:
-    """One layer of uncommitted writes over a view, at a ledger sequence."""
+    """A layer of uncommitted writes over a view, at a ledger sequence."""
 
     below: View
     sequence: int
@@ -304,7 +304,7 @@ class Layer:
         return None if raw is None else xdr.LedgerEntry.from_xdr_bytes(raw)
 
     def sponsor(self, key: bytes) -> str | None:
-        """Who pays the reserve of the entry under a key, if not its owner."""
+        """Sponsor of the entry under a key, if there is one."""
         entry = self.entry(key)
         return None if entry is None else _sponsor_in(entry)
 

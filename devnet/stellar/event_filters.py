@@ -36,7 +36,7 @@ class TopicFilter:
 
 @dataclass(frozen=True)
 class Filter:
-    """One filter; an empty member lets everything through."""
+    """A filter; an empty member matches everything."""
 
     kinds: frozenset[str]
     contracts: frozenset[str]

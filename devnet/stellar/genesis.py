@@ -1,4 +1,4 @@
-"""How the devnet begins: residents in ledger 1, contracts deployed and wired in ledger 2.
+"""Genesis of the devnet: accounts in ledger 1, contracts deployed and wired in ledger 2.
 
 Ledger 1 is state only and is not served. Ledger 2 holds ordinary transactions, signed by the
 devnet's public keys, so that an indexer that starts there sees every configuration event. Each
@@ -64,14 +64,14 @@ _ISSUER_FLAGS = {
 
 @dataclass(frozen=True)
 class Genesis:
-    """What a chain begins with; two chains of equal genesis and input are equal byte by byte."""
+    """Genesis of a chain; two chains of equal genesis and input are equal byte by byte."""
 
     remotes: Remotes
     time: int = GENESIS_TIME
     protocol: int = PROTOCOL
 
     def fingerprint(self) -> str:
-        """A text that tells one genesis from another."""
+        """A text that is different for each genesis."""
         return repr((self.remotes, self.time, self.protocol))
 
 

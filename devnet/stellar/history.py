@@ -1,4 +1,4 @@
-"""What the RPC serves of closed ledgers: decoded once from the meta, then only looked up."""
+"""Closed ledgers for the RPC: decoded once from the meta, then only read."""
 
 from base64 import b64encode
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def toid(ledger: int, tx: int, op: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One event; `topics` and `value` are base64 ScVals."""
+    """An event; `topics` and `value` are base64 ScVals."""
 
     ledger: int
     tx: int
@@ -65,7 +65,7 @@ def parse_toid(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
-    """One transaction of a ledger; the XDR members are raw bytes.
+    """A transaction of a ledger; the XDR members are raw bytes.
 
     `inner_hash` is the hash of the transaction inside a fee bump, and None for any other.
     """
@@ -86,7 +86,7 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One closed ledger; `header` is a LedgerHeaderHistoryEntry, `meta` a LedgerCloseMeta."""
+    """A closed ledger; `header` is a LedgerHeaderHistoryEntry, `meta` a LedgerCloseMeta."""
 
     sequence: int
     hash: str
@@ -99,7 +99,7 @@ class LedgerRow:
 
     @property
     def close_time(self) -> int:
-        """Whole seconds, as the RPC tells it."""
+        """Whole seconds, as in the RPC."""
         return self.close_time_ms // 1000
 
 

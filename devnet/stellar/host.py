@@ -1,7 +1,7 @@
 """The contract host: runs Python contracts behind the interface of Soroban.
 
 A call sees its own storage, may call other contracts, asks for authorisation and emits events.
-Whatever goes wrong ends the whole invocation: nothing is written, nothing is emitted.
+Any error ends the whole invocation: nothing is written, nothing is emitted.
 
 Authorisation, footprints and resources are held to the network's rules (`authorisation`,
 `metering`). Entries never expire, so that nothing ever has to be restored.
@@ -108,13 +108,13 @@ class Contract:
 
     @classmethod
     def code_hash(cls) -> bytes:
-        """What stands for the hash of the contract's Wasm; there is no Wasm behind it."""
+        """Stand-in for the hash of the contract's Wasm; there is no Wasm."""
         return sha256(f"isthmus devnet contract: {cls.CODE}".encode()).digest()
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """What a contract may know of the ledger that is being closed; time in seconds."""
+    """The ledger being closed, as contracts see it; time in seconds."""
 
     sequence: int
     close_time: int
@@ -122,7 +122,7 @@ class Ledger:
 
 @dataclass
 class Host:
-    """One invocation: the layer it writes to, who has authorised what, and what it emitted."""
+    """An invocation: its writes, authorisations and events."""
 
     layer: Storage
     ledger: Ledger
@@ -239,7 +239,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Env:
-    """One call of one contract."""
+    """A call of a contract."""
 
     host: Host
     contract: str
@@ -312,7 +312,7 @@ def deployment(deployer: str, salt: bytes) -> xdr.ContractIDPreimage:
 
 @dataclass(frozen=True)
 class Invoked:
-    """What an invocation left: its value and its events, and what it used."""
+    """Result of an invocation: value, events, resources used."""
 
     value: xdr.SCVal
     events: tuple[xdr.ContractEvent, ...]
@@ -320,7 +320,7 @@ class Invoked:
 
     @property
     def pre_image_hash(self) -> bytes:
-        """What a successful result commits to: sha256 of return value and events."""
+        """Hash in a successful result: sha256 of return value and events."""
         pre_image = xdr.InvokeHostFunctionSuccessPreImage(self.value, list(self.events))
         return sha256(pre_image.to_xdr_bytes()).digest()
 

@@ -20,7 +20,7 @@ from devnet.stellar.protocol30 import MillisecondValue
 from devnet.stellar.transactions import BASE_FEE, Transaction
 
 PROTOCOLS = (28, 29, 30)
-"""What a chain may begin with; 29 has the format of 28."""
+"""Protocols that a chain may begin with; 29 has the format of 28."""
 PROTOCOL = 30
 """Protocol of a chain whose genesis names no other."""
 MILLISECOND_PROTOCOL = 30
@@ -32,7 +32,7 @@ _NO_HASH = bytes(32)
 
 @dataclass(frozen=True)
 class Head:
-    """What the next ledger needs to know of the last one."""
+    """State of the last ledger that the next one needs."""
 
     sequence: int
     hash: bytes
@@ -80,7 +80,7 @@ def _components(envelopes: list[xdr.TransactionEnvelope]) -> list[xdr.TxSetCompo
 def _parallel(envelopes: list[xdr.TransactionEnvelope]) -> xdr.ParallelTxsComponent:
     stages = []
     if envelopes:
-        # One cluster: every contract call may depend on the one before.
+        # A single cluster: every contract call may depend on the one before.
         cluster = xdr.DependentTxCluster(envelopes)
         stages.append(xdr.ParallelTxExecutionStage([cluster]))
     return xdr.ParallelTxsComponent(xdr.Int64(BASE_FEE), stages)
@@ -88,7 +88,7 @@ def _parallel(envelopes: list[xdr.TransactionEnvelope]) -> xdr.ParallelTxsCompon
 
 @dataclass(frozen=True)
 class Agreed:
-    """What consensus agrees on for one ledger.
+    """The values of a ledger that consensus agrees on.
 
     With `proposed`, the hash of a transaction set, that set could not be had and the ledger takes
     the empty one (CAP-83). `protocol` is the version that the ledger upgrades to, None for none.

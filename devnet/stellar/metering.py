@@ -1,4 +1,4 @@
-"""What a contract call uses, what that costs, and that it touches nothing it has not named.
+"""Resources of a contract call, their fee, and a check that it stays within its footprint.
 
 The devnet runs no Wasm, so instructions are counted a call and an entry, flat. Bytes and entries
 are real. The rates are constants of the order of the public network's (which votes on its own and
@@ -99,7 +99,7 @@ def _named(key: bytes) -> str:
 
 @dataclass(frozen=True)
 class Used:
-    """What one call used, beside what its result is."""
+    """Resources used by a call."""
 
     instructions: int
     read_bytes: int
@@ -124,7 +124,7 @@ class Used:
         )
 
     def within(self, declared: xdr.SorobanResources) -> bool:
-        """Is it no more than the transaction said it would be?"""
+        """Whether it is within the transaction's declared resources."""
         return (
             self.instructions <= declared.instructions.uint32
             and self.read_bytes <= declared.disk_read_bytes.uint32
@@ -132,7 +132,7 @@ class Used:
         )
 
     def declared(self, footprint: xdr.LedgerFootprint) -> xdr.SorobanResources:
-        """What a transaction should say that does this, with some room."""
+        """Declared resources for a transaction that uses these, with a margin."""
         return xdr.SorobanResources(
             footprint,
             xdr.Uint32(self.instructions * 11 // 10 + 50_000),
@@ -154,7 +154,7 @@ def _share(amount: int, rate: int, unit: int) -> int:
 
 
 def declared_fee(resources: xdr.SorobanResources, size: int) -> int:
-    """What the declared resources cost, used or not; `size` is the envelope's bytes."""
+    """Fee of the declared resources, used or not; `size` is the envelope's bytes."""
     footprint = resources.footprint
     written = len(footprint.read_write)
     read = sum(key.type in _CLASSIC for key in (*footprint.read_only, *footprint.read_write))

@@ -54,11 +54,11 @@ def fixed_clock(last: int) -> int:
 
 
 class TimeWentBack(ValueError):
-    """A ledger was asked to close no later than the one before it."""
+    """The close time is not after that of the ledger before."""
 
 
 class NotAnUpgrade(ValueError):
-    """The protocol that was asked for is not newer than the one in force."""
+    """The requested protocol is not newer than the current one."""
 
 
 class FundingRefused(Exception):
@@ -67,7 +67,7 @@ class FundingRefused(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """What becomes of a submitted transaction; `error` when it may not enter a ledger."""
+    """Status of a submitted transaction; `error` when it may not enter a ledger."""
 
     status: str
     hash: str
@@ -75,7 +75,7 @@ class Submission:
 
 
 class Node:
-    """One chain, from its genesis or from where its store ends."""
+    """A chain, from its genesis or from the end of its store."""
 
     def __init__(
         self, genesis: Genesis, *, clock: Clock = wall_clock, store: Store | None = None
@@ -185,7 +185,7 @@ class Node:
         self._pending[tx.hash] = tx
 
     def _check_funds(self, tx: Transaction, replaced: Transaction | None) -> None:
-        """One payer may stand behind many transactions that wait, and must afford them all."""
+        """A payer of several pending transactions must afford them all."""
         promised = sum(
             other.fee_bid
             for other in self._pending.values()
@@ -208,7 +208,7 @@ class Node:
             return simulate(envelope, self._state, ledger, mode)
 
     def prepared(self, envelope: TransactionEnvelope) -> TransactionEnvelope:
-        """A contract call with what the last ledger's state says that it needs."""
+        """A contract call with the resources and authorisations that the last ledger requires."""
         return building.prepared(envelope, self.simulate)
 
     def close_ledger(
@@ -261,7 +261,7 @@ class Node:
             account = self._next_layer().account(root.public_key)
             assert account is not None
             if any(tx.source == root.public_key for tx in self._pending.values()):
-                # One transaction a source and ledger: the second in a row waits for the next.
+                # One transaction per source and ledger: the second waits for the next.
                 self.close_ledger()
                 account = self._next_layer().account(root.public_key)
                 assert account is not None
@@ -290,7 +290,7 @@ class Node:
     def _close(
         self, transactions: Sequence[Transaction], agreed: Agreed, first: dict[bytes, bytes]
     ) -> LedgerRow:
-        """Close a ledger; `first` are the entries of ledger 1, which no ledger's meta tells."""
+        """Close a ledger; `first` are the entries of ledger 1, which no ledger's meta contains."""
         base = Layer(self._state, self._head.sequence + 1)
         base.absorb(dict(first))
         layer = base.above()

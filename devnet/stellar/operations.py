@@ -269,7 +269,7 @@ def _set_options_level(op: xdr.SetOptionsOp) -> int:
 
 @dataclass(frozen=True)
 class Classic:
-    """One kind of operation: where its body and result live, who must sign, what it does."""
+    """A kind of operation: places of its body and result, its signers, its effect."""
 
     body: str | None
     result: str
@@ -340,6 +340,6 @@ CLASSIC: dict[xdr.OperationType, Classic] = {
 
 
 def body_of(operation: xdr.Operation) -> Any:
-    """What an operation of `CLASSIC` carries; None when its kind says it all."""
+    """Body of an operation of `CLASSIC`; None for a kind without one."""
     name = CLASSIC[operation.body.type].body
     return None if name is None else getattr(operation.body, name)

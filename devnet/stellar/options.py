@@ -1,4 +1,4 @@
-"""SetOptions: what an account says of itself and who may sign for it."""
+"""SetOptions: an account's flags, home domain, thresholds and signers."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Where things are on the devnet: contract ids of our side, addresses of the EVM side.
+"""Addresses on the devnet: contract ids of our side, addresses of the EVM side.
 
 The ids are the network's own derivation (deployer and salt, or asset), so they are known before
 anything runs and are the same in every run.

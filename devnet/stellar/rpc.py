@@ -37,7 +37,7 @@ CORE_VERSION = "stellar-core 30.0.0 (isthmus-devnet: a stand-in, not a Stellar n
 EVENT_SCAN = 10_000
 """Ledgers that one getEvents call looks at."""
 LIVE_LEDGERS = 2_073_600
-"""120 days: what the devnet says an entry has left to live; its entries never expire."""
+"""120 days: the time to live that the devnet reports; its entries never expire."""
 _SOROBAN_ENTRIES = (xdr.LedgerEntryType.CONTRACT_DATA, xdr.LedgerEntryType.CONTRACT_CODE)
 
 Params = Mapping[str, Any]
@@ -80,7 +80,7 @@ class Rpc:
         return self.node.ledger(first)
 
     def get_health(self, _: Params) -> dict[str, Any]:
-        """The head; a devnet is always healthy, since it closes ledgers when it is told to."""
+        """The head; a devnet is always healthy, since it closes ledgers on request."""
         latest, oldest = self.node.latest, self.oldest
         return {
             "status": "healthy",
@@ -100,7 +100,7 @@ class Rpc:
         return answer
 
     def get_version_info(self, _: Params) -> dict[str, Any]:
-        """What is running, plainly."""
+        """Version of the node."""
         return {
             "version": VERSION,
             "commitHash": "",
@@ -170,7 +170,7 @@ class Rpc:
         }
 
     def get_transaction(self, params: Params) -> dict[str, Any]:
-        """One transaction by hash; NOT_FOUND when unknown, pending or out of the window."""
+        """A transaction by hash; NOT_FOUND when unknown, pending or out of the window."""
         tx_hash = params.get("hash")
         if not isinstance(tx_hash, str) or not _is_hash(tx_hash):
             raise RpcError(INVALID_PARAMS, "hash must be 64 hex digits")
@@ -184,7 +184,7 @@ class Rpc:
         row = self.node.transaction(tx_hash.lower())
         if row is None or row.ledger < self.oldest.sequence:
             return {"status": "NOT_FOUND", **answer}
-        # A fee bump is found by either hash, and told under the one that was asked for.
+        # A fee bump is found by either hash, and returned under the requested one.
         return {**_transaction(row), **answer, "createdAt": str(row.close_time)}
 
     def get_events(self, params: Params) -> dict[str, Any]:
@@ -271,7 +271,7 @@ class Rpc:
         return answer
 
     def get_fee_stats(self, _: Params) -> dict[str, Any]:
-        """Nobody outbids anybody here: every transaction pays the base fee."""
+        """There is no surge pricing: every transaction pays the base fee."""
         rows = [
             self.node.ledger(sequence)
             for sequence in range(

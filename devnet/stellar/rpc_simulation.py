@@ -1,4 +1,4 @@
-"""simulateTransaction in the words of Stellar RPC: whatever is wrong is told in `error`."""
+"""simulateTransaction in the format of Stellar RPC: a failure is in `error`."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def simulate_transaction(node: Node, params: Mapping[str, Any]) -> dict[str, Any
         "latestLedger": latest,
     }
     if simulation.failure is not None:
-        return {**answer, "error": _told(simulation.failure)}
+        return {**answer, "error": _error_text(simulation.failure)}
     return {**answer, **_outcome(simulation, leeway)}
 
 
@@ -88,7 +88,7 @@ def _b64(raw: bytes) -> str:
     return b64encode(raw).decode()
 
 
-def _told(failure: InvocationFailed) -> str:
+def _error_text(failure: InvocationFailed) -> str:
     """As the host words an error: its type and code, then the newest event first."""
     error = failure.error
     kind = error.type.name.removeprefix("SCE_").capitalize()

@@ -1,7 +1,7 @@
 """The HTTP face of the devnet: JSON-RPC on POST, friendbot on GET.
 
 It has no authentication and its keys are public, so it binds to the local
-machine unless it is told otherwise.
+machine unless `--host` names another address.
 """
 
 import json
@@ -20,7 +20,7 @@ MAX_BODY = 512 * 1024
 
 
 class _Handler(Handler):
-    """One connection; every answer is JSON."""
+    """Every response is JSON."""
 
     server: "_Server"
 
@@ -33,7 +33,7 @@ class _Handler(Handler):
         self._send(HTTPStatus.OK, answer(self.server.rpc, self.body()))
 
     def do_GET(self) -> None:
-        """`/friendbot?addr=G…` creates an account; `/` says what this is."""
+        """`/friendbot?addr=G…` creates an account; `/` describes the server."""
         target = urlsplit(self.path)
         if target.path == "/friendbot":
             self._send(*friendbot(self.server.rpc, parse_qs(target.query).get("addr", [""])[0]))
@@ -102,7 +102,7 @@ class DevnetServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on, also when 0 was asked for."""
+        """The port it listens on, also when 0 was requested."""
         return int(self._http.server_address[1])
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Who signed a transaction, and whether that is enough: stellar-core's rules for ed25519."""
+"""Signatures of a transaction and their weight: stellar-core's rules for ed25519."""
 
 from dataclasses import dataclass, field
 

@@ -33,7 +33,7 @@ class AuthMode(StrEnum):
 
 
 class CannotSimulate(Exception):
-    """What was sent cannot be tried; the message is what the answer's `error` says."""
+    """The transaction cannot be simulated; the message is the response's `error`."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a call would do; with a `failure`, what it did until then."""
+    """Effects of a call; with a `failure`, those until then."""
 
     data: xdr.SorobanTransactionData
     auth: tuple[xdr.SorobanAuthorizationEntry, ...]
@@ -147,8 +147,8 @@ def _data(
 
 
 def _events(host: Host, failure: InvocationFailed | None) -> tuple[xdr.DiagnosticEvent, ...]:
-    told = [xdr.DiagnosticEvent(failure is None, event) for event in host.events]
-    return (*told, *([] if failure is None else [diagnostic(failure)]))
+    diagnostics = [xdr.DiagnosticEvent(failure is None, event) for event in host.events]
+    return (*diagnostics, *([] if failure is None else [diagnostic(failure)]))
 
 
 def _changes(storage: Storage) -> tuple[Change, ...]:

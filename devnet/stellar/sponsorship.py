@@ -1,4 +1,4 @@
-"""Who pays an entry's reserve: its owner, or a sponsor (CAP-33).
+"""Payer of an entry's reserve: its owner, or a sponsor (CAP-33).
 
 Between BeginSponsoringFutureReserves and EndSponsoringFutureReserves of one transaction, the
 reserve of whatever the sponsored account adds is the sponsor's: two of an account that is created,

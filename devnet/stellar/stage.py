@@ -1,4 +1,4 @@
-"""What one classic operation sees while it is applied, and how it fails."""
+"""State that a classic operation is applied to, and its failures."""
 
 import re
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class NotApplicable(Exception):
 
 @dataclass
 class Stage:
-    """What one operation sees while it is applied."""
+    """State that an operation is applied to."""
 
     layer: Layer
     source: str

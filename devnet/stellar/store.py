@@ -20,7 +20,7 @@ class OtherChain(Exception):
 
 
 class Store:
-    """One chain in one directory. Not thread-safe: the node's lock guards it."""
+    """A chain in a directory. Not thread-safe: the node's lock guards it."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)

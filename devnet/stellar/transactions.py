@@ -1,4 +1,4 @@
-"""Transactions: what the envelope says, and whether it may enter a ledger.
+"""Transactions: envelopes, and the rules for entering a ledger.
 
 The checks stand in stellar-core's order. Fees and balances are stroops, times are seconds.
 """
@@ -48,7 +48,7 @@ class Invalid(Exception):
         self.inner = inner
 
     def result(self, fee: int | None = None) -> xdr.TransactionResult:
-        """The result that says so; `fee` is what was charged all the same."""
+        """The result of the failure; `fee` was charged all the same."""
         charged = self.fee_needed if fee is None else fee
         return results.transaction(self.code, charged, self.operations, inner=self.inner)
 
@@ -142,7 +142,7 @@ class Transaction:
 
     @property
     def declared_fee(self) -> int:
-        """What of `resource_fee` the declared resources cost, used or not; the rest may return."""
+        """The non-refundable part of `resource_fee`, for the declared resources."""
         data = self.body.ext.soroban_data
         if data is None:
             return 0
@@ -160,7 +160,7 @@ class Transaction:
 
     @property
     def first_charge(self) -> int:
-        """What is taken before the ledger is applied; a refund may follow (CAP-67)."""
+        """Fee charged before the ledger is applied; a refund may follow (CAP-67)."""
         return self.minimum + self.resource_fee
 
     def source_of(self, operation: xdr.Operation) -> str:
@@ -171,7 +171,7 @@ class Transaction:
     def inner_result(
         self, code: xdr.TransactionResultCode, operations: list[xdr.OperationResult] | None
     ) -> xdr.InnerTransactionResultPair:
-        """What a fee bump says of the transaction inside."""
+        """Result of the inner transaction of a fee bump."""
         return results.inner(self.inner_hash, code, operations)
 
     def result(
@@ -342,7 +342,7 @@ def check_signatures(tx: Transaction, layer: Layer) -> None:
 
 @contextmanager
 def inside(tx: Transaction) -> Iterator[None]:
-    """What is wrong in here is wrong with the transaction inside, if this is a fee bump."""
+    """Failures here are those of the inner transaction, if this is a fee bump."""
     try:
         yield
     except Invalid as invalid:

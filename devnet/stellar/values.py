@@ -24,7 +24,7 @@ class WrongType(ValueError):
 
 @dataclass(frozen=True)
 class Codec(Generic[T]):
-    """One kind of contract value; `decode` raises `WrongType` on any other kind."""
+    """A kind of contract value; `decode` raises `WrongType` on any other kind."""
 
     encode: Callable[[T], xdr.SCVal]
     decode: Callable[[xdr.SCVal], T]

@@ -41,7 +41,7 @@ time.sleep(600)
 """
 
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds for what takes milliseconds on a machine that has nothing else to do."""
 
 
@@ -54,8 +54,8 @@ def make_spec(name: str = "sleeper", code: str = SLEEPER, **overrides: object) -
         "name": name,
         "command": program(code),
         "ready": lambda: True,
-        "patience": PATIENCE,
-        "stop_patience": PATIENCE,
+        "start_timeout": TIMEOUT,
+        "stop_timeout": TIMEOUT,
     }
     return ChildSpec(**(given | overrides))  # type: ignore[arg-type]
 
@@ -64,7 +64,7 @@ def announced(log_file: Path) -> Callable[[], bool]:
     return lambda: log_file.exists() and log_file.stat().st_size > 0
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = TIMEOUT) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
@@ -126,7 +126,7 @@ def test_child_that_exits_before_ready_fails_with_log_tail(
 
 def test_child_that_is_never_ready_fails_after_timeout(supervisor: Supervisor) -> None:
     with pytest.raises(ChildFailed, match=r"sleeper did not become ready: no progress for 1 s"):
-        supervisor.run(make_spec(ready=lambda: False, patience=1.0))
+        supervisor.run(make_spec(ready=lambda: False, start_timeout=1.0))
 
 
 def test_start_with_progress_outlasts_its_timeout(supervisor: Supervisor) -> None:
@@ -134,7 +134,7 @@ def test_start_with_progress_outlasts_its_timeout(supervisor: Supervisor) -> Non
     log = supervisor.folder / "logs" / "slow.log"
     began = time.monotonic()
     supervisor.run(
-        make_spec("slow", code, patience=3.0, ready=lambda: "59" in log.read_text().split())
+        make_spec("slow", code, start_timeout=3.0, ready=lambda: "59" in log.read_text().split())
     )
     assert time.monotonic() - began > 3.0
 
@@ -162,7 +162,7 @@ time.sleep(600)
             command = [*program(code), str(tmp_path / "asked"), name]
             supervisor.run(make_spec(name, command=command, ready=announced(log)))
         began = time.monotonic()
-    assert time.monotonic() - began < PATIENCE
+    assert time.monotonic() - began < TIMEOUT
     assert said == ["stopping third, second, first"]
 
 
@@ -176,7 +176,7 @@ time.sleep(600)
 """
     with Supervisor(tmp_path / "demo", print) as supervisor:
         log = supervisor.folder / "logs" / "holder.log"
-        supervisor.run(make_spec("holder", code, ready=announced(log), stop_patience=0.2))
+        supervisor.run(make_spec("holder", code, ready=announced(log), stop_timeout=0.2))
         left = [Path(word) for word in log.read_text().split()]
         assert [path.exists() for path in left] == [True, True]
     assert [path.exists() for path in left] == [False, False]
@@ -205,7 +205,7 @@ def test_stop_reaches_grandchildren_of_a_dead_child(tmp_path: Path) -> None:
 def test_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     with Supervisor(tmp_path / "demo", print) as supervisor:
         log = supervisor.folder / "logs" / "deaf.log"
-        spec = make_spec("deaf", DEAF, ready=announced(log), stop_patience=0.2)
+        spec = make_spec("deaf", DEAF, ready=announced(log), stop_timeout=0.2)
         pid = supervisor.run(spec).pid
     assert find(pid) is None
 
@@ -214,7 +214,7 @@ def test_stop_timeouts_run_at_the_same_time(tmp_path: Path) -> None:
     with Supervisor(tmp_path / "demo", print) as supervisor:
         for name in ("a", "b", "c", "d", "e"):
             log = supervisor.folder / "logs" / f"{name}.log"
-            supervisor.run(make_spec(name, DEAF, ready=announced(log), stop_patience=5.0))
+            supervisor.run(make_spec(name, DEAF, ready=announced(log), stop_timeout=5.0))
         began = time.monotonic()
     assert 5.0 <= time.monotonic() - began < 5 * 5.0
 
@@ -266,7 +266,7 @@ def test_death_of_essential_child_ends_demo_with_reason(
     child = supervisor.run(make_spec("chain", irreplaceable="its blocks are gone"))
     os.kill(child.pid, signal.SIGKILL)
     with pytest.raises(ChildFailed, match="chain cannot be restarted: its blocks are gone"):
-        supervisor.wait(PATIENCE)
+        supervisor.wait(TIMEOUT)
 
 
 def test_error_of_the_work_lists_ended_children(tmp_path: Path, said: list[str]) -> None:
@@ -289,7 +289,7 @@ def test_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: Pa
     supervisor.run(make_spec("brief", code))
     seen.touch()
     with pytest.raises(ChildFailed, match="brief keeps ending"):
-        supervisor.wait(PATIENCE)
+        supervisor.wait(TIMEOUT)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -298,7 +298,7 @@ def test_signal_stops_the_work_at_its_next_check(tmp_path: Path, number: signal.
         pid = supervisor.run(make_spec()).pid
         os.kill(os.getpid(), number)
         with pytest.raises(Stopped, match=f"stopping on {number.name}"):
-            supervisor.wait(PATIENCE)
+            supervisor.wait(TIMEOUT)
     assert find(pid) is None
 
 
@@ -399,7 +399,7 @@ def test_end_group_returns_whether_it_ended_by_itself() -> None:
         ) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == b"on\n"
-            assert end_group(child.pid, patience=30.0 if went else 0.2) is went
+            assert end_group(child.pid, timeout=30.0 if went else 0.2) is went
 
 
 def test_process_is_identified_by_pid_and_start_time() -> None:

@@ -11,7 +11,7 @@ from stellar_sdk import Keypair
 from devnet.keys import public_webhook_key
 from devnet.stellar.accounts import keypair
 from devnet.webhook_receiver import Posted, Receiver
-from isthmus_client import Delivery, Told, WebhookEvent
+from isthmus_client import Delivery, TransferChanged, WebhookEvent
 from relay.keys import LocalStellarKey
 from relay.webhooks.run import event_body, event_id
 from relay.webhooks.signing import signed_headers
@@ -48,7 +48,7 @@ def told(place: Place, *numbers: int) -> Place:
     """A place that took these of its owner's events, of which there are three."""
     for number in numbers:
         body = event_body(event(number, STAGES[number - 1]))
-        place.take(Told.model_validate_json(_with_id(body, number)), body)
+        place.take(TransferChanged.model_validate_json(_with_id(body, number)), body)
     place.listed = tuple(listed(number, stage) for number, stage in enumerate(STAGES, 1))
     return place
 
@@ -77,7 +77,7 @@ def test_missing_or_unordered_event_is_a_problem(numbers: tuple[int, ...], said:
 def test_event_id_with_two_bodies_is_a_problem() -> None:
     place = told(Place("a"), 1, 2, 3)
     again = event_body(replace(event(2, STAGES[1]), reason="another"))
-    place.take(Told.model_validate_json(_with_id(again, 2)), again)
+    place.take(TransferChanged.model_validate_json(_with_id(again, 2)), again)
     [problem] = place.problems(ENDS)
     assert problem.endswith("was told with another body")
 

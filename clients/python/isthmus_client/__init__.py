@@ -1,4 +1,4 @@
-"""The typed client of the HTTP API, for Python; see docs/client.md. Needs nothing of the rest.
+"""Typed client of the HTTP API: docs/client.md. It imports nothing else of this project.
 
 with Isthmus("https://api.example.com") as isthmus:
     isthmus.offers(direction="onramp", currency="EUR")
@@ -21,7 +21,7 @@ from isthmus_client.errors import (
     Unavailable,
     WebhookNotTrusted,
 )
-from isthmus_client.http import Patience
+from isthmus_client.http import Timeouts
 from isthmus_client.isthmus import Isthmus
 from isthmus_client.login import Login, SignIn
 from isthmus_client.models import (
@@ -65,7 +65,7 @@ from isthmus_client.verify_stellar import Outgoing
 from isthmus_client.webhooks import (
     Change,
     Delivery,
-    Told,
+    TransferChanged,
     Webhook,
     WebhookEvent,
     WebhookEventPage,
@@ -108,7 +108,6 @@ __all__ = [
     "OfferKey",
     "Order",
     "Outgoing",
-    "Patience",
     "Provider",
     "Quote",
     "QuoteFee",
@@ -130,9 +129,10 @@ __all__ = [
     "StellarTx",
     "Step",
     "TillLine",
-    "Told",
+    "Timeouts",
     "TooMany",
     "Transfer",
+    "TransferChanged",
     "TransferNews",
     "TransferPage",
     "Unavailable",

@@ -1,8 +1,9 @@
-"""Where the bridges are, from their makers' own pages: what an action is held against.
+"""Contracts of the bridges, from their issuers' pages. Actions are verified against them.
 
-No server says this: it is what a server is checked by. Sources:
+They do not come from the API, because they are used to check it. Sources:
 developers.circle.com/cctp/references/contract-addresses and /stablecoins/usdc-contract-addresses,
-developers.stellar.org/docs/tokens/usdt0-layerzero, docs.usdt0.to. Another network's can be given.
+developers.stellar.org/docs/tokens/usdt0-layerzero, docs.usdt0.to. Callers can define
+other networks.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class EvmBridges:
-    """An EVM chain's; None where there is none. Addresses are lower-case."""
+    """Contracts of an EVM chain; None where there is none. Addresses are lower-case."""
 
     usdc: str | None = None
     token_messenger: str | None = None
@@ -23,39 +24,39 @@ class EvmBridges:
     """The USDT0 OFT; on Ethereum its adapter."""
     cctp_domain: int | None = None
     lz_eid: int | None = None
-    """By what numbers CCTP and LayerZero know the chain."""
+    """The chain's CCTP domain and LayerZero endpoint id."""
     has_deposit_factory: bool = False
-    """Whether the service's factory was deployed there, at its one address: look it up yourself."""
+    """Whether the service's factory is deployed there, at its one address: check on an explorer."""
 
 
 @dataclass(frozen=True)
 class StellarBridges:
-    """A Stellar network's; None where there is none."""
+    """Contracts of a Stellar network; None where there is none."""
 
     network: str
     """Its passphrase."""
     usdc: str
-    """Who issues USDC, `G…`."""
+    """Issuer of USDC, `G…`."""
     messenger: str | None
     """Circle's token_messenger_minter, `C…`."""
     usdt0: str | None = None
-    """Who issues USDT0, `G…`."""
+    """Issuer of USDT0, `G…`."""
     oft: str | None = None
     """The USDT0 OFT, `C…`."""
 
 
 @dataclass(frozen=True)
 class Bridges:
-    """A network's, each EVM chain's by its CAIP-2 id."""
+    """Contracts of a network; `evm` by CAIP-2 id."""
 
     evm: Mapping[str, EvmBridges]
     cctp_forwarder: str
     """Circle's CctpForwarder on Stellar, `C…`."""
     stellar: StellarBridges
     cctp_domain: int = 27
-    """Stellar's, of CCTP."""
+    """Stellar's CCTP domain."""
     lz_eid: int = 30600
-    """Stellar's, of LayerZero."""
+    """Stellar's LayerZero endpoint id."""
 
 
 _MESSENGER = "0x28b5a0e9c621a5badaa536219b3a228c8168cf5d"

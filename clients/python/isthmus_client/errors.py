@@ -1,12 +1,12 @@
-"""What a call can raise.
+"""Errors that a call raises.
 
 ClientError
-├── NotReached            no answer: whether the request arrived is not known
-├── BadAnswer             an answer that is none of this API's
-├── ChallengeNotTrusted   what was to be signed is no challenge of the server that was named
-├── ActionNotTrusted      what was to be signed is not what was asked for
-├── WebhookNotTrusted     what a webhook was sent is not from the service, or not from just now
-└── Refused               the API said no: `status`, `code`, `message`
+├── NotReached            no response: the request may have arrived or not
+├── BadAnswer             a response that is not of this API
+├── ChallengeNotTrusted   the challenge is not one of the configured server
+├── ActionNotTrusted      the action differs from the transfer that was requested
+├── WebhookNotTrusted     a webhook's signature or timestamp is not valid
+└── Refused               the API refused: `status`, `code`, `message`
     ├── Invalid           400, 413, 415, 422
     ├── SignInNeeded      401
     ├── Forbidden         403
@@ -28,27 +28,27 @@ class ClientError(Exception):
 
 
 class NotReached(ClientError):
-    """There was no answer; of a request that changes something it is not known whether it did."""
+    """There was no response. A request that changes something may have done so or not."""
 
 
 class BadAnswer(ClientError):
-    """The answer is none of this API's: a proxy's page, or of another version."""
+    """The response is not of this API: a proxy's page, or another version."""
 
 
 class ChallengeNotTrusted(ClientError):
-    """What the server gave to sign is no challenge of the server that was named. Nothing was."""
+    """The challenge is not one of the configured server. It was not signed."""
 
 
 class ActionNotTrusted(ClientError):
-    """What the server gave to sign is not what its user asked for. Nothing was."""
+    """The action differs from the transfer that the user requested. It was not signed."""
 
 
 class WebhookNotTrusted(ClientError):
-    """What a webhook was sent is not the service's, or was not signed just now."""
+    """A webhook's signature is not the service's, or its timestamp is too old."""
 
 
 class Refused(ClientError):
-    """The API said no."""
+    """The API refused the request."""
 
     def __init__(self, status: int, body: Mapping[str, Any], retry_after: float | None) -> None:
         super().__init__(f"{status} {body['code']}: {body['message']}")
@@ -56,37 +56,37 @@ class Refused(ClientError):
         self.code = str(body["code"])
         self.message = str(body["message"])
         self.body = body
-        """The whole answer: some codes come with more members."""
+        """The whole response: some codes have more members."""
         self.retry_after = retry_after
-        """Seconds, where the API named them."""
+        """Seconds, from `Retry-After`."""
 
 
 class Invalid(Refused):
-    """The request is malformed, or is not accepted as it is."""
+    """The request is malformed, or breaks a rule."""
 
 
 class SignInNeeded(Refused):
-    """No token, or one that is not valid any more."""
+    """There is no token, or it is no longer valid."""
 
 
 class Forbidden(Refused):
-    """Who asks may not."""
+    """The token's owner may not do this."""
 
 
 class NotFound(Refused):
-    """There is nothing of that name."""
+    """The resource does not exist."""
 
 
 class Conflict(Refused):
-    """Not in the state that it is in."""
+    """The resource's state does not allow it."""
 
 
 class TooMany(Refused):
-    """More than one may ask for."""
+    """Rate limit exceeded."""
 
 
 class Unavailable(Refused):
-    """Not now; trying again can help."""
+    """Temporarily unavailable; a retry can succeed."""
 
 
 _KINDS: Mapping[int, type[Refused]] = {
@@ -105,12 +105,12 @@ _KINDS: Mapping[int, type[Refused]] = {
 
 
 def refusal(status: int, body: bytes, retry_after: str | None) -> ClientError:
-    """The error that an answer of 400 and above stands for."""
+    """The error for a response of status 400 and above."""
     try:
-        said = json.loads(body)
+        error = json.loads(body)
     except ValueError:
-        said = None
-    if not isinstance(said, dict) or not {"code", "message"} <= said.keys():
+        error = None
+    if not isinstance(error, dict) or not {"code", "message"} <= error.keys():
         return BadAnswer(f"{status}: {body[:200]!r}")
     named = retry_after if retry_after is not None and retry_after.isdecimal() else None
-    return _KINDS.get(status, Refused)(status, said, float(named) if named else None)
+    return _KINDS.get(status, Refused)(status, error, float(named) if named else None)

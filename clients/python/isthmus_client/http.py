@@ -1,4 +1,4 @@
-"""Asking over HTTP: time-outs, what is asked again, and what an answer stands for."""
+"""HTTP requests: timeouts, retries, and responses as models or errors."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -16,29 +16,29 @@ _CHANGES_NOTHING_TWICE = frozenset({"GET", "DELETE"})
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long to wait, in seconds, and how often to ask again."""
+class Timeouts:
+    """Timeouts in seconds, and the number of retries."""
 
     connect: float = 5.0
-    answer: float = 15.0
+    response: float = 15.0
     retries: int = 2
-    longest_pause: float = 30.0
-    """The API names a pause (`Retry-After`); beyond this one the refusal is raised instead."""
+    max_pause: float = 30.0
+    """A longer `Retry-After` is not waited for: the error is raised."""
 
 
 class Http:
-    """Asks, and asks again where that is safe.
+    """Sends requests, and retries them where that is safe.
 
-    A `429` was refused before anything was done, so any request may be sent again. After a `503`
-    only one that changes nothing twice is, such as one with an idempotency key. What was not
-    answered is never sent again.
+    A `429` is sent before the API does anything, so any request is retried. After a `503` only an
+    idempotent request is retried, such as one with an idempotency key. A request without a response
+    is never retried.
     """
 
     def __init__(
-        self, client: httpx.Client, patience: Patience, sleep: Callable[[float], None] = time.sleep
+        self, client: httpx.Client, timeouts: Timeouts, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._client = client
-        self._patience = patience
+        self._timeouts = timeouts
         self._sleep = sleep
 
     def ask(
@@ -51,13 +51,13 @@ class Http:
         token: str | None = None,
         key: str | None = None,
     ) -> httpx.Response:
-        """A good answer. Raises `ClientError`."""
+        """The response, if it is a success. Raises `ClientError`."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         if key is not None:
             headers["Idempotency-Key"] = key
         is_safe = key is not None or method in _CHANGES_NOTHING_TWICE
-        left = self._patience.retries
+        left = self._timeouts.retries
         while True:
             try:
                 return self.once(method, path, params=given, json=body, headers=headers)
@@ -67,10 +67,10 @@ class Http:
                 left -= 1
                 self._sleep(refused.retry_after or 1.0)
 
-    def once(self, method: str, path: str, **said: Any) -> httpx.Response:
-        """A good answer, asked for once. Raises `ClientError`."""
+    def once(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The same without retries."""
         try:
-            answer = self._client.request(method, path, **said)
+            answer = self._client.request(method, path, **options)
         except httpx.HTTPError as error:
             raise NotReached(f"{method} {path}: {error or type(error).__name__}") from error
         if not answer.is_success:
@@ -81,11 +81,11 @@ class Http:
     def _may_repeat(self, refused: Refused, *, is_safe: bool) -> bool:
         pause = refused.retry_after
         may = is_safe or isinstance(refused, TooMany)
-        return may and (pause is None or pause <= self._patience.longest_pause)
+        return may and (pause is None or pause <= self._timeouts.max_pause)
 
 
 def read(kind: TypeAdapter[T], answer: httpx.Response) -> T:
-    """The answer's JSON as that type. Raises `BadAnswer`."""
+    """The response's JSON as that type. Raises `BadAnswer`."""
     try:
         return kind.validate_json(answer.content)
     except ValidationError as error:

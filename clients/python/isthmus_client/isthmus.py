@@ -1,4 +1,4 @@
-"""The client: a method for each operation of the API's document."""
+"""The client: a method for each operation of the OpenAPI document."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from isthmus_client.contracts import Bridges
 from isthmus_client.errors import ActionNotTrusted, SignInNeeded, Unavailable
-from isthmus_client.http import Http, Patience, read
+from isthmus_client.http import Http, Timeouts, read
 from isthmus_client.login import Login
 from isthmus_client.models import (
     Actions,
@@ -66,8 +66,8 @@ _TRANSFERS = "/v1/transfers"
 class Isthmus:
     """The API at `base_url`. Keeps its connections; close it, or use it in a `with`.
 
-    Who is asking is a `login` (SEP-10), which is renewed whenever the API asks for it, or a `token`
-    (such as the identity provider's): called for each request, because it may change.
+    The owner is authenticated by a `login` (SEP-10), which is renewed when the API refuses its
+    token, or by a `token` function (such as the identity provider's), called for each request.
     """
 
     def __init__(
@@ -76,22 +76,22 @@ class Isthmus:
         *,
         login: Login | None = None,
         token: Callable[[], str] | None = None,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        patience = patience or Patience()
-        timeout = httpx.Timeout(patience.answer, connect=patience.connect)
+        timeouts = timeouts or Timeouts()
+        timeout = httpx.Timeout(timeouts.response, connect=timeouts.connect)
         self._client = httpx.Client(
             base_url=base_url, timeout=timeout, transport=transport, follow_redirects=False
         )
-        self._http = Http(self._client, patience, sleep)
+        self._http = Http(self._client, timeouts, sleep)
         self._login = login
         self._token = token
         self._signed_in: str | None = None
         self._sleep = sleep
         self.webhooks = Webhooks(self._ask_as_owner)
-        """Places where you are told what changes."""
+        """URLs that receive changes of the owner's transfers."""
 
     def __enter__(self) -> "Isthmus":
         return self
@@ -105,7 +105,7 @@ class Isthmus:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     # The order book
@@ -119,7 +119,7 @@ class Isthmus:
         min_amount: Decimal | int | str | None = None,
         max_amount: Decimal | int | str | None = None,
     ) -> tuple[Offer, ...]:
-        """Offers that can be taken now and fit; the best rate for the taker first."""
+        """Offers that can be taken now and match; the best rate for the taker first."""
         query = {"rail": rail, "currency": currency, "direction": direction}
         sizes = {"minAmount": _text(min_amount), "maxAmount": _text(max_amount)}
         return self._get(_OFFERS, f"{_BOOK}/orderbook", **query, **sizes)
@@ -151,9 +151,9 @@ class Isthmus:
         since: Moment | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[Moment]:
-        """The book, exactly, after each ledger that changes it (`markers`: after each ledger).
+        """The exact book after each ledger that changes it (`markers`: after each ledger).
 
-        It ends soon after `should_stop` says so.
+        Ends within a second of `should_stop` returning true.
         """
         query = {"rail": rail, "currency": currency, "direction": direction, "provider": provider}
         flag = {"markers": 1} if markers else {}
@@ -168,9 +168,9 @@ class Isthmus:
     def follow_transfers(
         self, *, after: int | None = None, should_stop: Callable[[], bool] = lambda: False
     ) -> Iterator[TransferNews]:
-        """What is under way, or what changed after a number, and then each change.
+        """Transfers under way, or changed after the number `after`, and then each change.
 
-        It ends soon after `should_stop` says so. Signs in again when a token has come to its end.
+        Ends within a second of `should_stop` returning true. Signs in again when a token expires.
         Raises `SignInNeeded`.
         """
         return follow_transfers(
@@ -192,14 +192,14 @@ class Isthmus:
             return self.sign_in()
         return self._signed_in
 
-    # The rest
+    # The service
 
     def routes(self) -> tuple[Route, ...]:
-        """What can be transferred from where to where."""
+        """The routes of transfers."""
         return self._get(_ROUTES, "/v1/routes")["routes"]
 
     def status(self) -> Status:
-        """Whether the money adds up, as the service looked at it last."""
+        """The result of the last reconciliation: whether the money adds up."""
         return self._get(_STATUS, "/v1/status")
 
     def is_alive(self) -> bool:
@@ -208,7 +208,7 @@ class Isthmus:
         return True
 
     def readiness(self) -> Readiness:
-        """Whether the process wants traffic, and why not; asked once, not again."""
+        """Whether the process accepts traffic, and why not. Never retried."""
         try:
             answer = self._http.once("GET", "/readyz")
         except Unavailable as refused:
@@ -216,15 +216,15 @@ class Isthmus:
         return read(_READINESS, answer)
 
     def stellar_toml(self) -> str:
-        """What the service says of itself to wallets."""
+        """The service's SEP-1 file."""
         return self._http.ask("GET", "/.well-known/stellar.toml").text
 
     def openapi(self) -> dict[str, Any]:
-        """The document of the API."""
+        """The OpenAPI document."""
         return self._get(_DOCUMENT, "/openapi.json")
 
     def asyncapi(self) -> dict[str, Any]:
-        """The document of the stream."""
+        """The AsyncAPI document of the stream."""
         return self._get(_DOCUMENT, "/asyncapi.json")
 
     # Transfers
@@ -240,11 +240,11 @@ class Isthmus:
         dest_chain: str | None = None,
         funding_mode: str | None = None,
     ) -> Quote:
-        """What a transfer costs, promised until `expires_at`; `amount_in` in source base units.
+        """The price of a transfer, fixed until `expires_at`; `amount_in` in source base units.
 
-        Raises `Invalid`, `Forbidden` for another's account, `Unavailable`.
+        Raises `Invalid`, `Forbidden` for another owner's account, `Unavailable`.
         """
-        asked = {
+        request = {
             "route": route,
             "amount_in": str(amount_in),
             "source_chain": source_chain,
@@ -253,21 +253,21 @@ class Isthmus:
             "dest_chain": dest_chain,
             "funding_mode": funding_mode,
         }
-        body = {name: value for name, value in asked.items() if value is not None}
+        body = {name: value for name, value in request.items() if value is not None}
         return read(_QUOTE, self._ask_as_owner("POST", "/v1/quotes", body=body))
 
     def start_transfer(self, quote_id: str, *, key: str) -> Transfer:
-        """Start a transfer of a quote; `key` is a new one for each, such as `str(uuid4())`.
+        """Start a transfer of a quote. `key` is its idempotency key, such as `str(uuid4())`.
 
-        Keep the key before you ask: after `NotReached` ask again with the same one, and there is
-        one transfer however often that is. Raises `NotFound`, `Conflict` (the quote is used or has
-        expired), `Invalid` (over a limit), `Unavailable`.
+        Store the key before the call: after `NotReached` retry with the same key, which starts at
+        most one transfer. Raises `NotFound`, `Conflict` (the quote is used or has expired),
+        `Invalid` (over a limit), `Unavailable`.
         """
         body = {"quote_id": quote_id}
         return read(_TRANSFER, self._ask_as_owner("POST", _TRANSFERS, body=body, key=key))
 
     def transfer(self, transfer_id: str) -> Transfer:
-        """Where a transfer is. Raises `NotFound`."""
+        """A transfer. Raises `NotFound`."""
         return read(_TRANSFER, self._ask_as_owner("GET", f"{_TRANSFERS}/{_segment(transfer_id)}"))
 
     def transfers(
@@ -278,15 +278,15 @@ class Isthmus:
         return read(_PAGE, self._ask_as_owner("GET", _TRANSFERS, query=query))
 
     def cancel_transfer(self, transfer_id: str) -> Transfer:
-        """Call a transfer off. Raises `NotFound`, `Conflict` once it is too late."""
+        """Cancel a transfer. Raises `NotFound`, `Conflict` once it is too late."""
         path = f"{_TRANSFERS}/{_segment(transfer_id)}/cancel"
         return read(_TRANSFER, self._ask_as_owner("POST", path))
 
     def action(self, wanted: Deposit | Outgoing, bridges: Bridges) -> Actions:
-        """What there is to sign for a transfer now; verified, or none and why.
+        """The verified action that a transfer needs now; without one, the reason.
 
-        Raises `ActionNotTrusted` for what is not the transfer that is `wanted`, member by member;
-        `NotFound`, `Unavailable`.
+        Raises `ActionNotTrusted` if the action differs from `wanted` in any member; `NotFound`,
+        `Unavailable`.
         """
         path = f"{_TRANSFERS}/{_segment(wanted.transfer)}/actions"
         shown = read(_ACTIONS, self._ask_as_owner("GET", path))
@@ -304,19 +304,19 @@ class Isthmus:
         return shown
 
     def submit_evm(self, transfer_id: str, tx_hash: str) -> Transfer:
-        """Say which transaction was sent, once it is mined; of a smart wallet, the bundle's.
+        """Submit the hash of a mined transaction; of a smart wallet, the bundle's.
 
-        Raises `Invalid` for one that is not mined yet (`NOT_MINED`) or is not what was asked for,
-        `Conflict` for one that was submitted before. Of a payment to a deposit address, one that is
-        not mined yet is answered with the transfer as it is.
+        Raises `Invalid` for a transaction that is not mined yet (`NOT_MINED`) or does not match the
+        action, `Conflict` for one that was submitted before. For a payment to a deposit address
+        that is not mined yet, the transfer is returned unchanged.
         """
         return self._submit(transfer_id, {"kind": "evm_tx", "hash": tx_hash})
 
     def submit_stellar(self, transfer_id: str, signed_xdr: str) -> Transfer:
-        """Hand in the transaction of an action, signed: the service sends it and pays its fee.
+        """Submit the signed transaction of an action: the service sends it and pays its fee.
 
-        Raises `Invalid` for another one or other signatures than the account needs, `Conflict` for
-        one that was submitted before or is not awaited any more.
+        Raises `Invalid` for another transaction or for missing signatures, `Conflict` for one that
+        was submitted before or is no longer needed.
         """
         return self._submit(transfer_id, {"kind": "stellar_tx", "signed_xdr": signed_xdr})
 
@@ -324,36 +324,36 @@ class Isthmus:
         path = f"{_TRANSFERS}/{_segment(transfer_id)}/submissions"
         return read(_TRANSFER, self._ask_as_owner("POST", path, body=body))
 
-    # Who is asking
+    # Authentication
 
     def sign_in(self) -> str:
-        """A new token by the login. Raises `ChallengeNotTrusted`."""
+        """A new token from the login. Raises `ChallengeNotTrusted`."""
         if self._login is None:
             raise ValueError("this client was given no login")
         self._signed_in = self._login.token(self._http, self._client.base_url)
         return self._signed_in
 
     def session(self) -> Session:
-        """Who is asking, by what the API reads from the token."""
+        """The token's account, as the API reads it."""
         return read(_SESSION, self._ask_as_owner("GET", "/v1/session"))
 
     def sign_out(self) -> None:
-        """Give the token up: the API refuses it from now on."""
+        """Revoke the token."""
         if self._token is None and self._signed_in is None:
             return
         read(_REVOKED, self._ask_as_owner("DELETE", "/v1/session"))
         self._signed_in = None
 
-    def _ask_as_owner(self, method: str, path: str, **said: Any) -> httpx.Response:
-        """Signs in where that is needed; once more where the token is not good any more."""
+    def _ask_as_owner(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Signs in if there is no token, and once more if the API refuses it."""
         if self._token is not None:
-            return self._http.ask(method, path, token=self._token(), **said)
+            return self._http.ask(method, path, token=self._token(), **options)
         if self._signed_in is None:
-            return self._http.ask(method, path, token=self.sign_in(), **said)
+            return self._http.ask(method, path, token=self.sign_in(), **options)
         try:
-            return self._http.ask(method, path, token=self._signed_in, **said)
+            return self._http.ask(method, path, token=self._signed_in, **options)
         except SignInNeeded:
-            return self._http.ask(method, path, token=self.sign_in(), **said)
+            return self._http.ask(method, path, token=self.sign_in(), **options)
 
     def _get(self, kind: TypeAdapter[T], path: str, **query: Any) -> T:
         return read(kind, self._http.ask("GET", path, query=query))
@@ -363,12 +363,12 @@ _DOCUMENT = TypeAdapter(dict[str, Any])
 
 
 def _text(amount: Decimal | int | str | None) -> str | None:
-    """Without an exponent, which the API does not read."""
+    """Without an exponent: the API refuses one."""
     if amount is None:
         return None
     return f"{amount:f}" if isinstance(amount, Decimal) else str(amount)
 
 
 def _segment(text: str) -> str:
-    """One segment of a path, whatever is in it."""
+    """Quoted as one segment of a path."""
     return quote(text, safe="")

@@ -1,4 +1,4 @@
-"""What a socket says, for as long as somebody wants to hear it."""
+"""Messages of a WebSocket, until the caller stops."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,17 +6,17 @@ from websockets.exceptions import ConnectionClosedOK
 from websockets.sync.client import ClientConnection
 from websockets.typing import Data
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 def messages(socket: ClientConnection, should_stop: Callable[[], bool]) -> Iterator[Data]:
-    """Each message, until the server has said all or `should_stop` does.
+    """Each message, until the server closes normally or `should_stop` returns true.
 
     Raises `ConnectionClosedError`.
     """
     while not should_stop():
         try:
-            yield socket.recv(timeout=_LOOK_SECONDS)
+            yield socket.recv(timeout=_POLL_SECONDS)
         except TimeoutError:
             continue
         except ConnectionClosedOK:

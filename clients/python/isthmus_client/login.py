@@ -1,4 +1,4 @@
-"""SEP-10: a token for whoever holds an account's key. Nothing is signed before it was looked at."""
+"""SEP-10: a token for the holder of an account's key. Challenges are verified before signing."""
 
 import tomllib
 from collections.abc import Callable
@@ -22,9 +22,9 @@ Signer = Callable[[str, str], str]
 
 @dataclass(frozen=True)
 class SignIn:
-    """The server as it is trusted: what it gives to sign must be from it, for it, on this network.
+    """The trusted server: a challenge must name it and be signed by its key, on this network.
 
-    What is None is learned from the server's stellar.toml, so that TLS alone vouches for it.
+    A member that is None comes from the server's stellar.toml, so it is trusted as far as TLS is.
     """
 
     network_passphrase: str
@@ -36,7 +36,7 @@ class SignIn:
 
 @dataclass(frozen=True)
 class Login:
-    """An account, whose signature it is, and the server that may ask for it."""
+    """An account, its signer, and the server that it signs in to."""
 
     account: str
     signer: Signer = field(repr=False)
@@ -44,7 +44,7 @@ class Login:
 
     @classmethod
     def with_key(cls, key: Keypair, server: SignIn) -> "Login":
-        """Signs with a key that is at hand."""
+        """Signs with a key in memory."""
 
         def sign(transaction: str, passphrase: str) -> str:
             envelope = TransactionEnvelope.from_xdr(transaction, passphrase)
@@ -54,7 +54,7 @@ class Login:
         return cls(key.public_key, sign, server)
 
     def token(self, http: Http, base_url: httpx.URL) -> str:
-        """A new token. Raises `ChallengeNotTrusted`, and what a call raises."""
+        """A new token. Raises `ChallengeNotTrusted` and the errors of a request."""
         server = self._known(http, base_url)
         query = {"account": self.account}
         challenge = read(_CHALLENGE, http.ask("GET", "/auth", query=query)).transaction
@@ -64,7 +64,7 @@ class Login:
         return read(_TOKEN, answer).token
 
     def _known(self, http: Http, base_url: httpx.URL) -> SignIn:
-        """The server with nothing left open."""
+        """The server with its defaults filled in."""
         server = self.server
         host = base_url.netloc.decode()
         key = server.signing_key or _signing_key(http, server.network_passphrase)
@@ -93,12 +93,12 @@ class Login:
 def _signing_key(http: Http, passphrase: str) -> str:
     text = http.ask("GET", "/.well-known/stellar.toml").text
     try:
-        said = tomllib.loads(text)
+        document = tomllib.loads(text)
     except ValueError as error:
         raise BadAnswer(f"stellar.toml: {error}") from error
-    if said.get("NETWORK_PASSPHRASE") != passphrase:
-        raise ChallengeNotTrusted(f"the server is on {said.get('NETWORK_PASSPHRASE')!r}")
-    key = said.get("SIGNING_KEY")
+    if document.get("NETWORK_PASSPHRASE") != passphrase:
+        raise ChallengeNotTrusted(f"the server is on {document.get('NETWORK_PASSPHRASE')!r}")
+    key = document.get("SIGNING_KEY")
     if not isinstance(key, str):
         raise BadAnswer("stellar.toml names no SIGNING_KEY: this server signs nobody in")
     return key

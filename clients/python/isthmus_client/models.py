@@ -1,4 +1,4 @@
-"""What the API answers, as frozen models. Amounts are `Decimal`, never a float.
+"""Responses of the API as frozen models. Amounts are `Decimal`, never a float.
 
 A member that this version does not know is kept in `model_extra`.
 """
@@ -10,22 +10,22 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerialize
 from pydantic.alias_generators import to_camel
 
 Amount = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:f}", return_type=str)]
-"""Written as it was read: `str` would make `1E-7` of a small one."""
+"""Serialised as received: `str` would turn a small one into `1E-7`."""
 Direction = Literal["onramp", "offramp"]
 
 
 class Model(BaseModel):
-    """Base of all."""
+    """Base of all models."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     def as_json(self) -> dict[str, Any]:
-        """As the API wrote it: the same names, the same digits, and nothing that was not there."""
+        """The JSON of the API: the same names, digits and members."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 class BookModel(Model):
-    """Base of what the order book shows, whose names are in camel case."""
+    """Base of the order book's models, whose names are in camel case."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
 
@@ -101,7 +101,7 @@ class Order(BookModel):
 
 
 class RouteFee(Model):
-    """What a quote on the route adds up."""
+    """A fee of a route's quotes."""
 
     service_fee_bps: int
     quoted: tuple[str, ...]
@@ -133,14 +133,14 @@ class Route(Model):
 
 
 class Moved(Model):
-    """Movements, and what they moved together; whole numbers with 7 decimals."""
+    """Number of movements and their sum, which has 7 decimals."""
 
     count: int
     amount: int
 
 
 class Flow(Model):
-    """What went from one chain to another; sent + unexplained = delivered + fees + on the way."""
+    """Movements from one chain to another; sent + unexplained = delivered + fees + on the way."""
 
     mechanism: Literal["cctp", "oft"]
     source_chain: str | None
@@ -153,7 +153,7 @@ class Flow(Model):
 
 
 class Status(Model):
-    """Whether the money adds up, as it was looked at last."""
+    """The last reconciliation: whether the money adds up."""
 
     at: AwareDatetime | None
     adds_up: bool | None
@@ -172,7 +172,7 @@ class FeeDetail(Model):
 
 
 class QuoteFee(Model):
-    """What a transfer costs at most, in base units of `asset`."""
+    """Highest cost of a transfer, in base units of `asset`."""
 
     total: int
     asset: str
@@ -196,7 +196,7 @@ class NeededTrustline(Model):
 
 
 class Quote(Model):
-    """A price that is promised until `expires_at`, for one transfer. Amounts are base units."""
+    """A price for one transfer, fixed until `expires_at`. Amounts are base units."""
 
     id: str
     expires_at: AwareDatetime
@@ -210,37 +210,37 @@ class Quote(Model):
 
     @property
     def native_fee(self) -> int:
-        """What messages cost together, in the source chain's native base units."""
+        """Sum of the message fees, in the source chain's native base units."""
         return sum(each.amount for each in self.fee.native_details)
 
 
 class Explorer(Model):
-    """Pages about the transactions, once there are any."""
+    """Explorer pages of the transactions, once there are any."""
 
     source: str | None
     destination: str | None
 
 
 class Step(Model):
-    """A stage that a transfer came to."""
+    """A stage that a transfer reached."""
 
     stage: str
     at: AwareDatetime | None
     clock: str | None = None
-    """Whose time `at` is: a chain (CAIP-2), or `service`."""
+    """Clock of `at`: a chain (CAIP-2), or `service`."""
     chain: str | None
     tx: str | None
 
 
 class DepositAddress(Model):
-    """Where a deposit is paid in, and the account of the service that its terms name."""
+    """The address that a deposit is paid to, and the service's account in its terms."""
 
     address: str
     operator: str
 
 
 class TillLine(Model):
-    """One token at a deposit address: received = swept + returned + what is there."""
+    """One token at a deposit address: received = swept + returned + balance."""
 
     token: str
     received: int
@@ -250,7 +250,7 @@ class TillLine(Model):
 
 
 class Refund(Model):
-    """What was paid to a deposit address, and what of it went back or has to."""
+    """Payments to a deposit address, and the refunds made or owed."""
 
     amount: int
     transactions: tuple[str, ...]
@@ -259,7 +259,7 @@ class Refund(Model):
 
 
 class SelfFinish(Model):
-    """With which anybody can deliver a transfer now; hex."""
+    """Message and attestation with which anybody can deliver the transfer; hex."""
 
     chain: str
     contract: str
@@ -268,7 +268,7 @@ class SelfFinish(Model):
 
 
 class ExtraSelfFinish(SelfFinish):
-    """With which anybody can deliver an extra movement now; `movement` is its id."""
+    """The same for an extra movement; `movement` is its id."""
 
     movement: str
 
@@ -316,7 +316,7 @@ class Transfer(Model):
 
 
 class TransferPage(Model):
-    """A page of them, newest first; `next_before` is None after the last."""
+    """A page of transfers, newest first; `next_before` is None after the last."""
 
     transfers: tuple[Transfer, ...]
     next_before: AwareDatetime | None
@@ -331,7 +331,7 @@ class EvmCall(Model):
 
 
 class EvmCalls(Model):
-    """Calls to be sent one after the other by who pays."""
+    """Calls that the payer sends in this order."""
 
     kind: Literal["evm_calls"]
     chain_id: int = Field(alias="chainId")
@@ -339,7 +339,7 @@ class EvmCalls(Model):
 
 
 class StellarTx(Model):
-    """A transaction to be signed by the owner's account; base64."""
+    """A transaction that the owner's account signs; base64."""
 
     kind: Literal["stellar_tx"]
     xdr: str
@@ -347,7 +347,7 @@ class StellarTx(Model):
 
 
 class StellarTrustline(Model):
-    """A trustline that the service pays for: its transaction, to be signed by the owner too."""
+    """A trustline that the service pays for: its transaction, which the owner signs too."""
 
     kind: Literal["stellar_trustline"]
     asset: str
@@ -356,7 +356,7 @@ class StellarTrustline(Model):
 
 
 class SendToAddress(Model):
-    """An address that the deposit is to be paid to; `amount` is base units of `asset`."""
+    """The address that the deposit is paid to; `amount` is base units of `asset`."""
 
     kind: Literal["send_to_address"]
     chain: str
@@ -372,7 +372,7 @@ class OtherAction(Model):
 
 
 class Actions(Model):
-    """What can be done now; `reason` says why there is nothing."""
+    """The action that is needed now; `reason` says why there is none."""
 
     action: EvmCalls | StellarTx | StellarTrustline | SendToAddress | OtherAction | None
     reason: str | None
@@ -380,7 +380,7 @@ class Actions(Model):
 
 
 class ChainReadiness(Model):
-    """How the ingestion of a chain stands."""
+    """Ingestion of a chain."""
 
     chain: str
     height: int | None
@@ -390,7 +390,7 @@ class ChainReadiness(Model):
 
 
 class Readiness(Model):
-    """Whether a process wants traffic; `code`, `message` and `reasons` say why not."""
+    """Whether a process accepts traffic; `code`, `message` and `reasons` say why not."""
 
     status: Literal["ready"] | None = None
     chains: tuple[ChainReadiness, ...] = ()
@@ -400,12 +400,12 @@ class Readiness(Model):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it does."""
+        """Whether it accepts traffic."""
         return self.status == "ready"
 
 
 class Session(Model):
-    """Who is asking."""
+    """The token's account."""
 
     account: str
     issuer: str
@@ -413,19 +413,19 @@ class Session(Model):
 
 
 class Revoked(Model):
-    """A token was given up."""
+    """A token was revoked."""
 
     revoked: Literal[True]
 
 
 class Challenge(Model):
-    """What is to be signed."""
+    """A SEP-10 challenge."""
 
     transaction: str
     network_passphrase: str
 
 
 class Token(Model):
-    """What a signed challenge gives."""
+    """The token for a signed challenge."""
 
     token: str

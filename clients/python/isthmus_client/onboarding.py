@@ -1,7 +1,7 @@
-"""Does a transaction open the one trustline that its owner needs, at its sponsor's expense?
+"""Verification of a sponsored trustline: the transaction opens it and does nothing else.
 
-It is the sponsor's transaction, so the sponsor's are its number and its fee. Each operation is made
-here anew, and there is nothing beside them: nothing that the owner signs moves anything of his.
+The sponsor is its source and pays its sequence number and fee. Each operation is built here and
+compared, and there are no others: the owner's signature cannot move the owner's assets.
 """
 
 from stellar_sdk import Asset, Transaction

@@ -1,4 +1,4 @@
-"""The stream as an exact book, ledger by ledger, whatever becomes of connections."""
+"""The stream as an exact book, ledger by ledger, across reconnections."""
 
 import json
 import random
@@ -21,7 +21,7 @@ _OFFER, _ORDER = TypeAdapter(Offer), TypeAdapter(Order)
 
 
 class OfferKey(NamedTuple):
-    """What an offer is identified by, and never changes in its life."""
+    """An offer's identity, which never changes."""
 
     provider: str
     direction: str
@@ -36,7 +36,7 @@ class Moment:
     ledger: int
     offers: Mapping[OfferKey, Offer]
     orders: tuple[Order, ...] = ()
-    """That were opened or ended; those of ledgers that were missed for over a day are not told."""
+    """Opened or ended; the stream does not repeat those of ledgers more than a day ago."""
 
 
 def key_of(offer: Offer) -> OfferKey:
@@ -46,7 +46,7 @@ def key_of(offer: Offer) -> OfferKey:
 
 @dataclass
 class _Draft:
-    """What came of a connection so far: whole ledgers, and one that is under way."""
+    """State of a connection: the last whole ledger, and the one being received."""
 
     known: Moment
     offers: dict[OfferKey, Offer]
@@ -54,7 +54,7 @@ class _Draft:
     seq: int | None = None
 
     def take(self, message: dict[str, Any]) -> Moment | None:
-        """A ledger, once it is whole. Raises `_Gap`."""
+        """The book, once a ledger is complete. Raises `_Gap`."""
         if self.seq not in (None, message["prevSeq"]):
             raise _Gap
         self.seq = message["seq"]
@@ -90,8 +90,8 @@ def follow(
 ) -> Iterator[Moment]:
     """The book now, and then after each ledger that changes it, until `should_stop`.
 
-    A broken connection goes on where it ended. Raises `Refused` for what waiting does not mend,
-    such as a filter that the server cannot read.
+    Reconnects after the last ledger received. Raises `Refused` for a permanent error, such as a
+    filter that the server cannot read.
     """
     known = since or Moment(0, {})
     pause = _SHORTEST_PAUSE
@@ -103,11 +103,11 @@ def follow(
         except (TooMany, Unavailable) as refused:
             pause = max(pause, refused.retry_after or 0.0)
         except (OSError, WebSocketException, _Gap):
-            # Whatever it was, the next connection goes on where this one ended.
+            # The next connection continues after the last ledger received.
             pass
         if should_stop():
             return
-        # Not everybody at once, who lost the same server.
+        # Jitter: clients that lost the same server do not reconnect at once.
         sleep(pause * random.SystemRandom().uniform(0.5, 1.0))
         pause = min(2 * pause, _LONGEST_PAUSE)
 

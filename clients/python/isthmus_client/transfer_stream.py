@@ -1,4 +1,4 @@
-"""The stream's channel of transfers: each of one's own, whenever something of it changes."""
+"""The stream's channel of transfers: each change of the owner's transfers."""
 
 import json
 import random
@@ -20,15 +20,15 @@ _TRANSFER = TypeAdapter(Transfer)
 
 
 class TransferNews(NamedTuple):
-    """A transfer as it was when it was told."""
+    """A transfer, as of the change with that number."""
 
     number: int
-    """Of what is told to the owner: with the greatest one had, nothing is missed."""
+    """Position in the owner's changes: the greatest one received is the next `after`."""
     transfer: Transfer
 
 
 class _TokenRefused(Exception):
-    """The connection ended for its token."""
+    """The server closed the connection because of its token."""
 
 
 def follow_transfers(
@@ -40,13 +40,11 @@ def follow_transfers(
     should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> Iterator[TransferNews]:
-    """What is under way, or what changed after a number, and then each change.
+    """Transfers under way, or changed after the number `after`, and then each change.
 
-    It ends soon after `should_stop` says so.
-
-    `token(True)` has to be another one than before. A broken connection goes on where it ended.
-    Raises `SignInNeeded` when a new token is refused too, and `Refused` for what waiting does not
-    mend.
+    Ends within a second of `should_stop` returning true. `token(True)` must return a new token.
+    Reconnects after the last change received. Raises `SignInNeeded` when a new token is refused
+    too, and `Refused` for a permanent error.
     """
     last, pause, is_refused = after, _SHORTEST_PAUSE, False
     while True:
@@ -64,11 +62,11 @@ def follow_transfers(
         except (TooMany, Unavailable) as refused:
             pause = max(pause, refused.retry_after or 0.0)
         except (OSError, WebSocketException):
-            # Whatever it was, the next connection goes on where this one ended.
+            # The next connection continues after the last change received.
             pass
         if should_stop():
             return
-        # Not everybody at once, who lost the same server.
+        # Jitter: clients that lost the same server do not reconnect at once.
         sleep(pause * random.SystemRandom().uniform(0.5, 1.0))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -81,14 +79,14 @@ def _listen(
     options: dict[str, Any],
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
     try:
-        # Of the book, which comes whether asked for or not, orders are the least.
+        # A channel of the book is always sent; that of orders is the smallest.
         socket = connect(f"{url}?channel=intent", max_size=None, **options)
     except InvalidStatus as error:
         answer = error.response
         retry_after = answer.headers.get("Retry-After")
         raise refusal(answer.status_code, bytes(answer.body or b""), retry_after) from error
     with socket:
-        # What the server says as it ends is read below.
+        # The reason of a close is read below.
         with suppress(ConnectionClosedError):
             socket.send(json.dumps({"auth": token, "after": after}))
         try:
@@ -102,6 +100,6 @@ def _listen(
 
 
 def _raise_if_refused(code: int, reason: str) -> None:
-    """1013 is a token that could not be checked: the same one may be good later."""
+    """1013: the server could not check the token; the same one may be accepted later."""
     if code == 1008:
         raise _TokenRefused(reason)

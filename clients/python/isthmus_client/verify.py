@@ -1,8 +1,8 @@
-"""Is an action what its owner wants? Told from public data and from what he asked for himself.
+"""Verification of EVM calls against the owner's own request and published contracts.
 
-A server that was taken over can show any call to be signed. So each byte of a call is made here
-anew, from the deposit as it was meant and from contracts that are known; what the server may choose
-is read out of the call and held within what was promised.
+A compromised server can return any call. So each byte of a call is built here again from the
+requested deposit and from known contracts; the members that the server may choose are read from the
+call and held within the quote.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ SEND = "0xc7c7f5b3"
 FAST, STANDARD = 1000, 2000
 """The finality thresholds of CCTP."""
 _PER_SHARED = 10
-"""Stellar's assets have a decimal more."""
+"""Stellar's assets have one decimal more."""
 _MAX_FEE, _FINALITY, _LEAST = 5, 6, 7
 """Words of a call that the server chooses: of a burn, and of a send."""
 
 
 @dataclass(frozen=True)
 class Deposit:
-    """A deposit as its payer meant it: what he asked for, and what he was promised."""
+    """A deposit as its payer requested it, with the terms of the quote."""
 
     transfer: str
     """Its id."""
@@ -41,15 +41,15 @@ class Deposit:
     chain: str
     """CAIP-2 id of the EVM chain."""
     payer: str
-    """The account that signs, or the smart wallet."""
+    """Address that signs, or the smart wallet."""
     recipient: str
     """The Stellar account, `G…`."""
     amount: int
-    """What is paid, base units."""
+    """Paid amount, base units."""
     least: int
-    """What arrives at least, base units on Stellar."""
+    """Least amount that arrives, base units on Stellar."""
     native_fee: int = 0
-    """Most that a USDT0 message costs, wei."""
+    """Highest fee of a USDT0 message, wei."""
 
     @classmethod
     def quoted(
@@ -63,7 +63,7 @@ class Deposit:
         recipient: str,
         amount: int,
     ) -> "Deposit":
-        """With what a quote promised, once the user has agreed to that.
+        """With the terms of a quote, once the user has accepted it.
 
         Raises `ActionNotTrusted` for a quote of another amount.
         """
@@ -97,7 +97,7 @@ def check_calls(shown: EvmCalls, deposit: Deposit, bridges: Bridges) -> None:
 def _check_approvals(
     calls: Sequence[EvmCall], token: str, bridge: str, amount: int, *, from_zero: bool
 ) -> None:
-    """Of the amount exactly, to the bridge alone; USDT's allowance goes to zero before."""
+    """Exactly the amount, to the bridge alone; USDT's allowance is set to zero first."""
     allowed = [[], [amount], *([[0, amount]] if from_zero else [])]
     for amounts in allowed:
         expected = [(token, APPROVE + _word(_number(bridge)) + _word(each), 0) for each in amounts]
@@ -125,7 +125,7 @@ def _check_burn(call: EvmCall, token: str, deposit: Deposit, bridges: Bridges) -
 
 
 def _check_send(call: EvmCall, deposit: Deposit, bridges: Bridges) -> None:
-    # Behind the offset of the parameters, the fee and who it is returned to.
+    # Words after the offset of the parameters, the fee and its refund address.
     least = _read(call, _LEAST)
     if not shared(deposit.least) <= least <= deposit.amount:
         raise ActionNotTrusted(f"{least} may arrive, less than was promised")
@@ -142,7 +142,7 @@ def _check_send(call: EvmCall, deposit: Deposit, bridges: Bridges) -> None:
 
 
 def _compare(call: EvmCall, expected: str, *, value: int) -> None:
-    """Byte for byte; the first word that differs is named."""
+    """Byte for byte; the error names the first word that differs."""
     shown = call.data.lower()
     if shown == expected and call.value == value:
         return
@@ -170,14 +170,14 @@ def _read(call: EvmCall, word: int) -> int:
 
 
 def strkey_of(deposit: Deposit) -> str:
-    """Who receives. Raises `ActionNotTrusted` for what is no account."""
+    """The recipient. Raises `ActionNotTrusted` unless it is an account."""
     if not StrKey.is_valid_ed25519_public_key(deposit.recipient):
         raise ActionNotTrusted(f"{deposit.recipient!r} is no Stellar account")
     return deposit.recipient
 
 
 def transfer_id_of(deposit: Deposit) -> bytes:
-    """Its 16 bytes. Raises `ActionNotTrusted` for what is none."""
+    """Its 16 bytes. Raises `ActionNotTrusted` for another length."""
     try:
         raw = bytes.fromhex(deposit.transfer)
     except ValueError:
@@ -188,7 +188,7 @@ def transfer_id_of(deposit: Deposit) -> bytes:
 
 
 def shared(amount: int) -> int:
-    """What is needed on the EVM chain for that to arrive: rounded up."""
+    """Base units of Stellar in base units of the EVM chain, rounded up."""
     return -(-amount // _PER_SHARED)
 
 
@@ -201,5 +201,5 @@ def _word(number: int) -> str:
 
 
 def _bytes(data: bytes) -> str:
-    """A length, and the bytes filled up to whole words."""
+    """The length, then the bytes padded to whole words."""
     return _word(len(data)) + (data + bytes(-len(data) % 32)).hex()

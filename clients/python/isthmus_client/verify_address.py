@@ -1,9 +1,8 @@
-"""Is an address that a deposit is to be paid to the one that can only pay its owner, or pay back?
+"""Verification of a deposit address: its contract can only pay the owner, or pay back.
 
-It is the CREATE2 address of a contract whose salt is the hash of all that was promised
-(docs/deposit-addresses.md), so it is computed here, and no server is believed about it. What a
-server may choose is who moves the deposit on, and can take nothing, and until when that is his
-alone.
+It is the CREATE2 address of a contract whose salt is the hash of the agreed terms
+(docs/deposit-addresses.md), so it is computed here. The server chooses only the operator, which
+forwards the deposit and cannot take it, and until when the operator alone may do so.
 """
 
 from dataclasses import dataclass
@@ -21,21 +20,21 @@ FACTORY = "0x1c0dece7d4d8d0eccd71e0035848f48b077cb106"
 CODE_HASH = bytes.fromhex("874ee8de1c236fd36bb33b892a01e220b84012d19165a82ec963aba3397ef776")
 """keccak256 of the creation code of DepositForwarder."""
 LONGEST_SECONDS = 86_400
-"""Until a deposit expires, at most: a day after that anybody may send back what is there."""
+"""Longest time until a deposit expires; from a day later anybody may send the balance back."""
 
 
 @dataclass(frozen=True)
 class Custody:
-    """What the server says of an address, beside what was asked for."""
+    """The terms of a deposit address that the server chooses."""
 
     operator: str
-    """Who moves the deposit on."""
+    """Account that forwards the deposit."""
     expires_at: int
     """Unix seconds."""
 
     @classmethod
     def of(cls, transfer: Transfer) -> "Custody":
-        """As a transfer is shown. Raises `ActionNotTrusted` for one without an address."""
+        """From a transfer. Raises `ActionNotTrusted` for one without an address."""
         if transfer.deposit is None:
             raise ActionNotTrusted(f"transfer {transfer.id} has no deposit address")
         return cls(transfer.deposit.operator, int(transfer.expires_at.timestamp()))
@@ -61,22 +60,23 @@ def check_address(
         "asset": f"{deposit.chain}/erc20:{token}",
         "address": address_of(deposit, bridges, custody),
     }
-    said = {
+    found = {
         "chain": shown.chain,
         "asset": shown.asset.lower(),
         "address": shown.address.lower(),
     }
     for name, value in expected.items():
-        if said[name] != value:
-            raise ActionNotTrusted(f"{name} of the action is {said[name]}, not {value}")
-    # After a short payment, what is left of it.
+        if found[name] != value:
+            raise ActionNotTrusted(f"{name} of the action is {found[name]}, not {value}")
+    # After a short payment, the rest of the amount.
     if not 0 < shown.amount <= deposit.amount:
-        said_amount = f"amount of the action is {shown.amount}"
-        raise ActionNotTrusted(f"{said_amount}, not {deposit.amount} or what is left of it")
+        raise ActionNotTrusted(
+            f"amount of the action is {shown.amount}, not {deposit.amount} or what is left of it"
+        )
 
 
 def address_of(deposit: Deposit, bridges: Bridges, custody: Custody) -> str:
-    """Where such a deposit is paid, lower-case. Raises `ActionNotTrusted`."""
+    """The deposit's address, lower-case. Raises `ActionNotTrusted`."""
     salt = keccak(_terms(deposit, bridges, custody) + _route_hash(deposit, bridges))
     return "0x" + keccak(b"\xff" + _raw(FACTORY, 20) + salt + CODE_HASH)[12:].hex()
 
@@ -99,7 +99,7 @@ def _terms(deposit: Deposit, bridges: Bridges, custody: Custody) -> bytes:
 
 
 def _route_hash(deposit: Deposit, bridges: Bridges) -> bytes:
-    """Of the bridge's name and what it is told; places of what has no fixed length stand first."""
+    """Hash of the bridge's name and arguments; offsets of dynamic members come first."""
     at, strkey = bridges.evm[deposit.chain], strkey_of(deposit)
     if deposit.route == "usdc-deposit":
         forwarder = StrKey.decode_contract(bridges.cctp_forwarder)
@@ -132,5 +132,5 @@ def _word(number: int) -> bytes:
 
 
 def _bytes(data: bytes) -> bytes:
-    """A length, and the bytes filled up to whole words."""
+    """The length, then the bytes padded to whole words."""
     return _word(len(data)) + data + bytes(-len(data) % 32)

@@ -1,8 +1,8 @@
-"""Is a Stellar transaction what its owner wants to sign? Told as `verify` tells of EVM calls.
+"""Verification of Stellar transactions, as `verify` does of EVM calls.
 
-The one operation is made here anew from what was asked for and from contracts that are known. What
-the server may choose is read out of it and held within what was promised; what else a transaction
-could do (other conditions, memos, consent to more than its call) it must not.
+The one operation is built here again from the request and from known contracts. The members that
+the server may choose are read from it and held within the quote. Other conditions, memos and
+authorisations of further calls are refused.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ from isthmus_client.models import Quote, StellarTx
 FINALITIES = (1000, 2000)
 """The finality thresholds of CCTP."""
 MOST_FEE = 10_000_000
-"""Stroops: 1 XLM. The service pays the fee; this is what it costs at most to send it oneself."""
+"""Stroops: 1 XLM. The service pays the fee, but another sender could charge it to the owner."""
 LONGEST_SECONDS = 24 * 3_600
-"""How long a transaction that is signed now may wait for its ledger."""
+"""Latest upper time bound of a transaction that is signed now."""
 _LAST_LEDGER = 2**32 - 1
 _PER_SHARED = 10
-"""Stellar's assets have a decimal more."""
+"""Stellar's assets have one decimal more."""
 
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A withdrawal or payment as its owner meant it, and what he was promised for it."""
+    """A withdrawal or payment as its owner requested it, with the terms of the quote."""
 
     transfer: str
     """Its id."""
@@ -39,15 +39,15 @@ class Outgoing:
     account: str
     """The owner's, `G…`, which signs."""
     chain: str
-    """CAIP-2 id of the chain that it ends on."""
+    """CAIP-2 id of the destination chain."""
     recipient: str
     """An address there."""
     amount: int
-    """What is sent, base units on Stellar."""
+    """Sent amount, base units on Stellar."""
     least: int
-    """What arrives at least, base units there."""
+    """Least amount that arrives, base units there."""
     native_fee: int = 0
-    """Most that a USDT0 message costs, stroops."""
+    """Highest fee of a USDT0 message, stroops."""
 
     @classmethod
     def quoted(
@@ -61,7 +61,7 @@ class Outgoing:
         recipient: str,
         amount: int,
     ) -> "Outgoing":
-        """With what a quote promised, once the user has agreed to that.
+        """With the terms of a quote, once the user has accepted it.
 
         Raises `ActionNotTrusted` for a quote of another amount.
         """
@@ -96,7 +96,7 @@ def check_transaction(shown: StellarTx, wanted: Outgoing, bridges: Bridges, now:
 
 
 def read_transaction(text: str, passphrase: str) -> Transaction:
-    """Raises `ActionNotTrusted` for what is none, or a fee bump."""
+    """Raises `ActionNotTrusted` if the text is not a transaction, or a fee bump."""
     try:
         envelope = TransactionBuilder.from_xdr(text, passphrase)
     except (ValueError, EOFError, TypeError, AttributeError) as error:
@@ -107,7 +107,7 @@ def read_transaction(text: str, passphrase: str) -> Transaction:
 
 
 def _check_frame(transaction: Transaction, wanted: Outgoing, now: int) -> None:
-    """Whose it is, when it may be included, what it may cost, and that it does one thing."""
+    """Checks source, time bounds, fee, and that there is one operation."""
     source = transaction.source
     if source.account_id != wanted.account or source.account_muxed_id is not None:
         raise ActionNotTrusted(f"it is a transaction of {source.universal_account_id}")
@@ -119,7 +119,7 @@ def _check_frame(transaction: Transaction, wanted: Outgoing, now: int) -> None:
 
 
 def check_conditions(transaction: Transaction, now: int) -> None:
-    """Raises `ActionNotTrusted` if it has any other than a time, or may wait for long."""
+    """Raises `ActionNotTrusted` for other preconditions than time bounds, or too late ones."""
     if transaction.memo.to_xdr_object().type != xdr.MemoType.MEMO_NONE:
         raise ActionNotTrusted("it carries a memo")
     raw = transaction.to_xdr_object()
@@ -241,7 +241,7 @@ def _send(wanted: Outgoing, at: EvmBridges, given: Sequence[xdr.SCVal]) -> list[
 def _check_consent(
     operation: InvokeHostFunction, wanted: Outgoing, stellar: StellarBridges
 ) -> None:
-    """The signature is consent to the call itself, and below a send to what that takes."""
+    """The signature authorises the call itself, and below a send the tokens that it takes."""
     own = xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT
     for entry in operation.auth:
         root = entry.root_invocation
@@ -255,7 +255,7 @@ def _check_consent(
 def _check_taken(
     taken: xdr.SorobanAuthorizedInvocation, wanted: Outgoing, stellar: StellarBridges
 ) -> None:
-    """Of the token no more than the amount, of XLM no more than the message's fee."""
+    """At most the amount of the token, and the message's fee in XLM."""
     call = taken.function.contract_fn
     if call is None or taken.sub_invocations or wanted.route != "usdt0-withdraw":
         raise ActionNotTrusted("signing it would authorise more than its call")
@@ -274,7 +274,7 @@ def _asset(wanted: Outgoing, stellar: StellarBridges) -> Asset:
 
 
 def asset_of(route: str, stellar: StellarBridges) -> Asset:
-    """What a route moves, on Stellar. Raises `ActionNotTrusted` where that is not known."""
+    """A route's asset on Stellar. Raises `ActionNotTrusted` if it is not known."""
     coin = route.partition("-")[0]
     issuer = stellar.usdc if coin == "usdc" else stellar.usdt0
     if issuer is None:
@@ -283,7 +283,7 @@ def asset_of(route: str, stellar: StellarBridges) -> Asset:
 
 
 def _token(wanted: Outgoing, stellar: StellarBridges) -> str:
-    """The contract of the asset: it follows from the asset and the network."""
+    """The asset's contract, which follows from asset and network."""
     return _asset(wanted, stellar).contract_id(stellar.network)
 
 
@@ -308,7 +308,7 @@ def _transfer_id(wanted: Outgoing) -> bytes:
 
 
 def _number(values: Sequence[xdr.SCVal], place: int) -> int:
-    """A whole number among arguments; -1 for what is none, which nothing equals."""
+    """An integer argument; -1 for another type, which no expected value equals."""
     if not 0 <= place < len(values):
         return -1
     value = values[place]

@@ -1,6 +1,6 @@
-"""Webhooks: places where the service tells an owner what changed, and the check of what arrives.
+"""Webhooks: URLs that receive changes of the owner's transfers, and verification of the POSTs.
 
-What arrives is signed by the Standard Webhooks specification, with Ed25519:
+They are signed by the Standard Webhooks specification, with Ed25519:
 https://github.com/standard-webhooks/standard-webhooks
 """
 
@@ -25,7 +25,7 @@ _PREFIX = "whpk_"
 
 
 class Webhook(Model):
-    """A place, and how it goes there; `state` is active, failing or stopped."""
+    """A URL and its delivery state; `state` is active, failing or stopped."""
 
     id: str
     url: str
@@ -40,20 +40,20 @@ class Webhook(Model):
 
 
 class RegisteredWebhook(Webhook):
-    """A webhook; `secret` (`whsec_…`) is there when it is new, and is shown this once."""
+    """A webhook; `secret` (`whsec_…`) is set when it is new, and only then."""
 
     secret: str | None
 
 
 class WebhookList(Model):
-    """Your webhooks, and the key that what they are sent is verified with."""
+    """The owner's webhooks, and the key that verifies their events."""
 
     webhooks: tuple[Webhook, ...]
     public_key: str | None
 
 
 class Delivery(Model):
-    """What came of sending an event; `state` is waiting, retrying, delivered or given_up."""
+    """Delivery of an event; `state` is waiting, retrying, delivered or given_up."""
 
     state: str
     attempts: int
@@ -64,7 +64,7 @@ class Delivery(Model):
 
 
 class WebhookEvent(Model):
-    """A change of a transfer, and what came of sending it."""
+    """A change of a transfer, and its delivery."""
 
     number: int
     at: AwareDatetime
@@ -76,20 +76,20 @@ class WebhookEvent(Model):
 
 
 class WebhookEventPage(Model):
-    """A page of them; `next_after` is None after the last."""
+    """A page of events; `next_after` is None after the last."""
 
     events: tuple[WebhookEvent, ...]
     next_after: int | None
 
 
 class Removed(Model):
-    """It is taken back."""
+    """The webhook was removed."""
 
     removed: Literal[True]
 
 
 class Change(Model):
-    """What changed: a transfer of yours came to that stage. Its money is read from the API."""
+    """A transfer reached that stage. Its amounts are in the API."""
 
     number: int
     transfer_id: str
@@ -98,8 +98,8 @@ class Change(Model):
     stage_reason: str | None
 
 
-class Told(Model):
-    """What a webhook was sent, verified. `id` is the same however often it is sent."""
+class TransferChanged(Model):
+    """A verified event. `id` is the same for every delivery of it."""
 
     id: str
     type: str
@@ -118,13 +118,13 @@ class Webhooks:
     """`/v1/webhooks` of a client."""
 
     def __init__(self, ask: Callable[..., httpx.Response]) -> None:
-        """`ask` makes a request as the owner: method, path, and what it says."""
+        """`ask` sends a request as the owner: method, path, options."""
         self._ask = ask
 
     def register(self, url: str, *, after: int | None = None) -> RegisteredWebhook:
-        """Be told there of what comes, or of all after a number; the same place is one webhook.
+        """Send new events to the URL, or all after a number. A URL has one webhook.
 
-        Raises `Invalid`, `NotFound` where the service has none, `Unavailable`.
+        Raises `Invalid`, `NotFound` if the service has no webhooks, `Unavailable`.
         """
         body: dict[str, str | int] = {"url": url}
         if after is not None:
@@ -132,15 +132,15 @@ class Webhooks:
         return read(_REGISTERED, self._ask("POST", PATH, body=body))
 
     def all(self) -> WebhookList:
-        """Yours, and the key."""
+        """The owner's webhooks, and the key."""
         return read(_ALL, self._ask("GET", PATH))
 
     def get(self, webhook_id: str) -> Webhook:
-        """How it goes with one. Raises `NotFound`."""
+        """A webhook. Raises `NotFound`."""
         return read(_WEBHOOK, self._ask("GET", _path(webhook_id)))
 
     def remove(self, webhook_id: str) -> None:
-        """Have nothing sent there any more. Raises `NotFound`."""
+        """Remove a webhook. Raises `NotFound`."""
         read(_REMOVED, self._ask("DELETE", _path(webhook_id)))
 
     def events(
@@ -151,7 +151,7 @@ class Webhooks:
         limit: int | None = None,
         missed: bool = False,
     ) -> WebhookEventPage:
-        """What is sent to one; `missed`: what it has not taken. Raises `NotFound`."""
+        """Events of a webhook; `missed`: those not delivered. Raises `NotFound`."""
         query = {"after": after, "limit": limit, "missed": "1" if missed else None}
         return read(_PAGE, self._ask("GET", f"{_path(webhook_id)}/events", query=query))
 
@@ -166,14 +166,13 @@ def verify_webhook(
     body: bytes,
     *,
     now: float | None = None,
-) -> Told:
-    """What a POST tells, if the service signed it just now; `body` as it arrived, byte for byte.
+) -> TransferChanged:
+    """The event of a POST, if the service signed it recently; `body` as received, byte for byte.
 
-    `public_key` is `whpk_…`, of stellar.toml or `webhooks.all()`, learned beforehand and kept.
-    `now` is unix seconds, the clock's unless it is given. Drop what has an `id` that you know.
+    `public_key` is `whpk_…`, of stellar.toml or `webhooks.all()`, fetched beforehand and stored.
+    `now` is unix seconds, by default the clock's. Drop an event with a known `id`.
 
-    Raises `WebhookNotTrusted`: answer 400 then, and believe nothing of it. `ValueError` for a key
-    that is none.
+    Raises `WebhookNotTrusted`: answer 400 and ignore the event. `ValueError` for a malformed key.
     """
     named = {name.lower(): value for name, value in headers.items()}
     try:
@@ -186,11 +185,11 @@ def verify_webhook(
     if not event.isascii():
         raise WebhookNotTrusted("webhook-id is none of ours")
     signed = f"{event}.{at}.".encode() + body
-    # While a key is replaced there may be several.
+    # While a key is being replaced there are several.
     if not any(_is_signed(key, signed, each) for each in signatures):
         raise WebhookNotTrusted("no signature of it is of the key that was named")
     try:
-        return Told.model_validate({**_JSON.validate_json(body), "id": event})
+        return TransferChanged.model_validate({**_JSON.validate_json(body), "id": event})
     except ValidationError as error:
         raise WebhookNotTrusted("it is no event that this version can read") from error
 

@@ -22,4 +22,4 @@ DEPLOYABLE: tuple[type[Contract], ...] = (
 )
 
 CONTRACTS: dict[bytes, type[Contract]] = {kind.code_hash(): kind for kind in DEPLOYABLE}
-"""What the devnet can deploy, by the hash that stands for its Wasm."""
+"""Contracts that the devnet can deploy, by the hash that stands for their Wasm."""

@@ -85,7 +85,7 @@ def _int(raw: bytes) -> int:
 
 
 def raw_key(strkey: str) -> bytes:
-    """The 32 bytes behind a `G…` or `C…` address; messages do not tell which it was."""
+    """The 32 bytes behind a `G…` or `C…` address; messages do not contain which kind it was."""
     return StellarAddress(strkey).key
 
 

@@ -1,4 +1,4 @@
-"""What CCTP's contracts on Stellar share: they can be paused.
+"""Pausing, shared by CCTP's contracts on Stellar.
 
 The view `paused` and error 1000 are those of Circle's stellar-cctp; on the local chain any account
 may pause.

@@ -72,7 +72,7 @@ _PAUSED = key("Paused")
 
 @dataclass(frozen=True)
 class Config:
-    """Whom the contract trusts, and its limits."""
+    """The contract's trusted accounts, and its limits."""
 
     admin: Address
     bond_bps: Uint32
@@ -326,7 +326,7 @@ class Escrow(Contract):
         """The configuration."""
         return self._config()
 
-    # What is stored.
+    # Storage
 
     def _config(self) -> Config:
         config: Config = self.env.load(_CONFIG, struct(Config))
@@ -368,7 +368,7 @@ class Escrow(Contract):
     def _put_order(self, identifier: bytes, order: Order) -> None:
         self.env.store(_order_key(identifier), struct(Order), order)
 
-    # What may happen.
+    # Checks
 
     def _refuse_if_paused(self, *, opening: bool = False) -> None:
         pause: Pause = self.env.load(_PAUSED, struct(Pause))
@@ -414,7 +414,7 @@ class Escrow(Contract):
     def _check_proof(
         self, caller: str, order: Order, identifier: bytes, nullifier: bytes | None
     ) -> None:
-        """One payment settles one order, and one order is settled by one payment."""
+        """A payment settles one order, and an order is settled by one payment."""
         answer = self.env.call(self._config().rail_terms, "verifier", scval.to_symbol(order.rail))
         if ADDRESS.decode(answer) != caller:
             raise self.env.fail(NOT_ALLOWED, "the caller does not verify this rail")
@@ -451,13 +451,13 @@ class Escrow(Contract):
             if order.provider != provider:
                 raise self.env.fail(BAD_PRUNE, "an order of another provider")
             if order.status != ACTIVE:
-                # Somebody else ended it between the caller's look and this ledger.
+                # Another transaction ended it since the caller read it.
                 continue
             if self.env.ledger.close_time <= order.expires_at:
                 raise self.env.fail(NOT_EXPIRED, "the order has not expired")
             self._end(order, identifier, EXPIRED, "order_expire", scval.to_address(taker))
 
-    # What happens.
+    # State changes
 
     def _open(self, order: Order) -> bytes:
         if self._balance(order.provider).free < order.lp_lock:
@@ -469,8 +469,8 @@ class Escrow(Contract):
         identifier = order_id(self.env.contract, order.provider, balance.pseq)
         self._put_order(identifier, order)
         data = _fields(order)
-        for told_by_topics in ("provider", "taker", "status"):
-            del data[told_by_topics]
+        for topic in ("provider", "taker", "status"):
+            del data[topic]
         self._emit_order("order_open", order, identifier, data, balance)
         return identifier
 
@@ -533,7 +533,7 @@ class Escrow(Contract):
                 scval.to_int128(amount),
             )
 
-    # What is told.
+    # Events
 
     def _emit_order(
         self,

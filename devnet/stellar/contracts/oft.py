@@ -41,7 +41,7 @@ ENFORCED_OPTIONS = bytes.fromhex("00030100110100000000000000000000000000013880")
 """Type 3, one lzReceive option of 80,000 gas: what the USDT0 OFT enforces toward Ethereum."""
 INBOUND_WINDOW = 256
 MOST_AT_ONCE = 2**64 - 1
-"""What the OFT says when no rate limit is set."""
+"""The OFT's value for no rate limit."""
 PLAIN_MESSAGE = 40
 
 INSUFFICIENT_FEE = 6
@@ -62,7 +62,7 @@ _CONFIG = key("Config")
 
 @dataclass(frozen=True)
 class SendParam:
-    """What a sender asks for; amounts in stroops."""
+    """Parameters of a send; amounts in stroops."""
 
     amount_ld: Int128
     compose_msg: Bytes
@@ -75,7 +75,7 @@ class SendParam:
 
 @dataclass(frozen=True)
 class MessagingFee:
-    """Stroops of XLM offered or asked for a message."""
+    """Stroops of XLM offered or required for a message."""
 
     native_fee: Int128
     zro_fee: Int128
@@ -101,7 +101,7 @@ class OftReceipt:
 Sent = Annotated[
     tuple[MessagingReceipt, OftReceipt], pair(struct(MessagingReceipt), struct(OftReceipt))
 ]
-"""What `send` returns."""
+"""Return value of `send`."""
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ Quoted = Annotated[
     tuple[OftLimit, list[OftFeeDetail], OftReceipt],
     triple(struct(OftLimit), sequence(struct(OftFeeDetail)), struct(OftReceipt)),
 ]
-"""What `quote_oft` returns."""
+"""Return value of `quote_oft`."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a packet came from."""
+    """Origin of a packet."""
 
     nonce: Uint64
     sender: Bytes32
@@ -141,7 +141,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class EndpointConfig:
-    """Who may verify packets here, who is paid for sending them, and our endpoint id."""
+    """Verifier of packets, receiver of their fees, and our endpoint id."""
 
     eid: Uint32
     native_token: Address
@@ -195,7 +195,7 @@ class Endpoint(Contract):
         native_fee: Int128,
         refund_address: Address,
     ) -> MessagingReceipt:
-        """Number a packet and tell it; `native_fee` was paid to this contract before."""
+        """Number a packet and emit it; `native_fee` was paid to this contract before."""
         self.env.require_auth(sender)
         price = self.quote(dst_eid)
         if native_fee < price:
@@ -349,7 +349,7 @@ class Oft(Contract):
 
     @exported("quote_send")
     def quote_send(self, sender: Address, send_param: SendParam, pay_in_zro: Bool) -> MessagingFee:
-        """What `send` would cost in XLM."""
+        """Fee of `send` in XLM."""
         self._peer(send_param.dst_eid)
         answer = self.env.call(
             self._config().endpoint, "quote", scval.to_uint32(send_param.dst_eid)
@@ -358,7 +358,7 @@ class Oft(Contract):
 
     @exported("quote_oft")
     def quote_oft(self, sender: Address, send_param: SendParam) -> Quoted:
-        """What `send` would take at once, and let arrive: no limits and no fees on the devnet."""
+        """Amounts that `send` would take and deliver: no limits and no fees on the devnet."""
         self._peer(send_param.dst_eid)
         amount = self._sendable(send_param)
         return OftLimit(MOST_AT_ONCE, 0), [], OftReceipt(amount, amount)
@@ -371,7 +371,7 @@ class Oft(Contract):
         fee: MessagingFee,
         refund_address: Address,
     ) -> Sent:
-        """Burn and tell the other side; the seventh decimal stays with the sender."""
+        """Burn and send the packet; the seventh decimal stays with the sender."""
         self.env.require_auth(sender)
         peer = self._peer(send_param.dst_eid)
         amount = self._sendable(send_param)

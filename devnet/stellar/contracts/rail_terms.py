@@ -77,7 +77,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Payee:
-    """Where a provider takes fiat on a rail: a hash, and perhaps the handle in plain."""
+    """A provider's handle for fiat on a rail: its hash, and optionally its plain text."""
 
     handle: MaybeString
     payee_hash: Bytes32
@@ -252,7 +252,7 @@ class RailTerms(Contract):
 
     @exported("verifier")
     def verifier(self, rail: Symbol) -> Address:
-        """Who may claim payments on a rail."""
+        """Attestors of payments on a rail."""
         return self._known_rail(rail).verifier
 
     @exported("offer")

@@ -40,7 +40,7 @@ _NAME = key("Name")
 
 @dataclass(frozen=True)
 class Balance:
-    """What a contract holds."""
+    """A contract's balance."""
 
     amount: Int128
     authorized: Bool
@@ -58,7 +58,7 @@ class Spender:
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a spender may still take, until a ledger sequence (inclusive)."""
+    """A spender's allowance, until a ledger sequence (inclusive)."""
 
     amount: Int128
     live_until_ledger: Uint32
@@ -137,7 +137,7 @@ class Token(Contract):
 
     @exported("allowance")
     def allowance(self, owner: Address, spender: Address) -> Int128:
-        """What is left of an allowance; 0 once it has expired."""
+        """The rest of an allowance; 0 once it has expired."""
         return self._allowance(Spender(spender, owner)).amount
 
     @exported("mint")
@@ -177,7 +177,7 @@ class Token(Contract):
 
     @exported("admin")
     def admin(self) -> Address:
-        """Who may mint."""
+        """The minter."""
         admin: str | None = self.env.load(_ADMIN, ADDRESS)
         if admin is None:
             raise self.env.fail(NOT_SUPPORTED, "the native asset has no admin")
@@ -185,7 +185,7 @@ class Token(Contract):
 
     @exported("balance")
     def balance(self, holder: Address) -> Int128:
-        """What a holder has; for the native asset, what it can spend."""
+        """A holder's balance; for the native asset, the spendable one."""
         asset, layer = self._asset(), self.env.host.layer
         if StrKey.is_valid_contract(holder):
             return self._contract_balance(holder).amount

@@ -96,7 +96,7 @@ def number_of(posted: Posted) -> int:
 def heard(receiver: Receiver, how_many: int) -> list[int]:
     """Numbers of so many events, in order of arrival."""
     assert receiver.wait_for(lambda all_: len(all_) >= how_many, TIMEOUT)
-    return [number_of(each) for each in receiver.heard]
+    return [number_of(each) for each in receiver.received]
 
 
 def until(engine: Engine, is_so: Callable[[Connection], bool]) -> None:
@@ -120,7 +120,7 @@ def test_new_event_is_posted_with_signatures(
             tell_of(conn, transfer, "SUBMITTED")
         assert heard(receiver, 1) == [1]
         until(engine, lambda conn: state_of(conn, webhook) is not None)
-    [posted] = receiver.heard
+    [posted] = receiver.received
     body = json.loads(posted.body)
     assert body.pop("timestamp").endswith("Z")
     assert body == {
@@ -177,7 +177,7 @@ def test_failed_event_is_retried_before_later_ones(
             hurry(engine)
         assert heard(receiver, 4) == [1, 1, 1, 2]
         until(engine, has_come_to(webhook, 2))
-    ids = [each.headers["webhook-id"] for each in receiver.heard]
+    ids = [each.headers["webhook-id"] for each in receiver.received]
     assert len(set(ids[:3])) == 1
     with engine.connect() as conn:
         first, second = deliveries_of(conn, webhook)
@@ -243,7 +243,7 @@ def test_removed_webhook_gets_nothing(
         tell_some(conn)
     with sending(relay_engine, sender):
         heard(receiver, 1)
-    assert [each.path for each in receiver.heard] == ["/hooks"]
+    assert [each.path for each in receiver.received] == ["/hooks"]
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def test_silent_webhooks_delay_no_new_webhook(
             tell_some(conn)
         assert silent.wait_for(lambda all_: to(all_, "/hooks/good") == 1, TIMEOUT)
         # No silent webhook has timed out.
-        assert to(silent.heard, "/hooks/never") == slow
+        assert to(silent.received, "/hooks/never") == slow
 
 
 def test_silent_new_webhook_times_out_after_prompt_seconds(
@@ -334,7 +334,7 @@ def test_unrecorded_attempt_is_repeated_with_same_id(
 
     def answer(_: Posted) -> int:
         # The session is lost while the first attempt is running.
-        if len(receiver.heard) == 1:
+        if len(receiver.received) == 1:
             with engine.connect() as conn:
                 conn.execute(
                     text(
@@ -352,7 +352,7 @@ def test_unrecorded_attempt_is_repeated_with_same_id(
     with sending(relay_engine, sender):
         assert heard(receiver, 3) == [1, 1, 2]
         until(engine, has_come_to(webhook, 2))
-    first, again, _ = receiver.heard
+    first, again, _ = receiver.received
     assert answered.is_set()
     assert (first.headers["webhook-id"], first.body) == (again.headers["webhook-id"], again.body)
 
@@ -420,7 +420,7 @@ def test_running_attempt_is_recorded_at_stop(
         assert began.wait(TIMEOUT)
         threading.Timer(0.3, over.set).start()
     with engine.connect() as conn:
-        assert state_of(conn, webhook).position == len(receiver.heard) == 1
+        assert state_of(conn, webhook).position == len(receiver.received) == 1
 
 
 def test_deliveries_are_forgotten_with_event_or_webhook(engine: Engine) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from devnet.process_groups import MARK
 from devnet.services import isthmus
-from isthmus_client import Isthmus, NotReached, Patience
+from isthmus_client import Isthmus, NotReached, Timeouts
 from tests.memory import server_folder
 from tests.run_processes import run_pids
 
@@ -25,10 +25,10 @@ VERIFIED = (
     "every customer's transfer ended as it must, to the last unit on both chains",
     "what left one chain came to the other, and no deposit address holds anything",
 )
-PATIENCE = 300.0
+TIMEOUT = 300.0
 """Seconds for one step. A demo costs half a minute of processor time, most of it imports of its ten
 processes; on two cores that others use as well, that is minutes."""
-_QUICK = Patience(connect=5.0, answer=5.0)
+_QUICK = Timeouts(connect=5.0, response=5.0)
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=environment(home),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
         time.sleep(0.2)
@@ -111,7 +111,7 @@ class Demo:
         """How far each chain is, by the API; nothing while it does not answer."""
         try:
             # A proxy that the environment names is for the world outside.
-            with Isthmus(self.api, transport=httpx.HTTPTransport(), patience=_QUICK) as api:
+            with Isthmus(self.api, transport=httpx.HTTPTransport(), timeouts=_QUICK) as api:
                 chains = api.readiness().chains
         except NotReached:
             return {}
@@ -129,7 +129,7 @@ class Demo:
         wait_for(moved)
 
 
-@pytest.mark.timeout(3 * PATIENCE)
+@pytest.mark.timeout(3 * TIMEOUT)
 def test_demo_cleans_up_survives_kills_and_leaves_no_process(
     home: Path,
 ) -> None:
@@ -149,7 +149,7 @@ def test_demo_cleans_up_survives_kills_and_leaves_no_process(
         checked = run(home / "demo", "check")
         assert checked.returncode == 0, checked.stdout + checked.stderr
         demo.process.send_signal(signal.SIGINT)
-        assert demo.process.wait(PATIENCE) == 0, demo.said()
+        assert demo.process.wait(TIMEOUT) == 0, demo.said()
     finally:
         demo.process.kill()
         demo.process.wait()

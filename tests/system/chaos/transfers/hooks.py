@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devnet.webhook_receiver import Posted, Receiver, receiving
-from isthmus_client import Told, WebhookEvent, WebhookNotTrusted, verify_webhook
+from isthmus_client import TransferChanged, WebhookEvent, WebhookNotTrusted, verify_webhook
 from tests.system.chaos.transfers.wallet import Wallet
 
-PATIENCE = 150.0
+TIMEOUT = 150.0
 """Seconds until all is told, once nothing fails any more: a place that refused waits a minute."""
 _REFUSALS = (500, 503, 429, 302)
 _MOST_IN_A_ROW = 2
@@ -31,7 +31,7 @@ class Place:
 
     name: str
     webhook: str = ""
-    taken: list[Told] = field(default_factory=list)
+    taken: list[TransferChanged] = field(default_factory=list)
     """Repetitions as well, as they came."""
     findings: list[str] = field(default_factory=list)
     refused: int = 0
@@ -40,16 +40,16 @@ class Place:
     """What the API said last that there is to tell, and what came of it."""
     _bodies: dict[str, bytes] = field(default_factory=dict)
 
-    def take(self, told: Told, body: bytes) -> None:
+    def take(self, told: TransferChanged, body: bytes) -> None:
         """Keep it. The same id must say the same."""
         self.taken.append(told)
         if self._bodies.setdefault(told.id, body) != body:
             self.findings.append(f"{told.id} was told with another body")
 
     @property
-    def first_taken(self) -> list[Told]:
+    def first_taken(self) -> list[TransferChanged]:
         """Each once, in the order in which they came first."""
-        first: dict[str, Told] = {}
+        first: dict[str, TransferChanged] = {}
         for told in self.taken:
             first.setdefault(told.id, told)
         return [*first.values()]
@@ -62,7 +62,7 @@ class Place:
             found.append(f"what was told last is {last}, and must be {ends}")
         return [f"webhook of {self.name}: {each}" for each in found]
 
-    def _by_number(self) -> list[Told]:
+    def _by_number(self) -> list[TransferChanged]:
         return sorted(self.taken, key=lambda told: told.data.number)
 
     def _not_as_listed(self) -> Iterator[str]:
@@ -117,7 +117,7 @@ class Hooks:
         place.listed = wallet.told_at(place.webhook)
         return all(each.delivery.state == "delivered" for each in place.listed)
 
-    def settle(self, wallets: Mapping[str, Wallet], seconds: float = PATIENCE) -> None:
+    def settle(self, wallets: Mapping[str, Wallet], seconds: float = TIMEOUT) -> None:
         """Wait until nothing is owed, or for so long."""
         deadline = time.monotonic() + seconds
         for name, place in self.places.items():
