@@ -4,7 +4,7 @@ import queue
 
 from api.notifications import Notification, Resync
 
-PATIENCE = 20
+TIMEOUT = 20
 GAINED, LOST = Resync(connected=True), Resync(connected=False)
 
 
@@ -16,7 +16,7 @@ class Heard:
         self.tell = self._told.put
 
     def next(self) -> Notification:
-        return self._told.get(timeout=PATIENCE)
+        return self._told.get(timeout=TIMEOUT)
 
     def until(self, told: Notification) -> None:
         while self.next() != told:

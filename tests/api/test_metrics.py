@@ -15,7 +15,7 @@ from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
 from tests.factories.app import NOW
 from tests.factories.projections import STELLAR, insert_cursor
-from tests.factories.streaming import PATIENCE, serving
+from tests.factories.streaming import TIMEOUT, serving
 from warehouse_schema.identifiers import UnixSeconds
 
 SEPOLIA = "eip155:11155111"
@@ -161,9 +161,9 @@ def test_counts_survive_their_worker(api_database, book, tmp_path):
     with serving(api_database, tmp_path, workers=1, settings=metrics) as server:
         for _ in range(2):
             # A worker that has not begun to serve would leave before it did.
-            assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
+            assert httpx.get(f"{server.url}/healthz", timeout=TIMEOUT).status_code == 200
             server.end_workers()
-        counted = figures(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE).text)
+        counted = figures(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT).text)
         assert counted["isthmus_requests_total"][("GET", "/healthz", "200")] == 2
         assert server.stop() == 0
 

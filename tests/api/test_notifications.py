@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, column, create_engine, func, select, 
 from sqlalchemy.engine import URL
 
 from api.notifications import Committed, Notification, NotificationListener, TransfersChanged
-from tests.api.heard import GAINED, LOST, PATIENCE, Heard
+from tests.api.heard import GAINED, LOST, TIMEOUT, Heard
 from warehouse_schema import channels
 from warehouse_schema.engine import make_engine
 
@@ -186,6 +186,6 @@ def test_raising_subscriber_disconnects_the_listener(make_changes, owner, monkey
 
     changes.subscribe(fail)
     commit(owner, "stellar:testnet:1")
-    assert isinstance(seen.get(timeout=PATIENCE), ZeroDivisionError)
+    assert isinstance(seen.get(timeout=TIMEOUT), ZeroDivisionError)
     heard.until(LOST)
     assert not changes.connected

@@ -29,7 +29,7 @@ from tests.factories.book_walk import refolded
 from warehouse_schema import channels
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Seconds that a condition may take on a busy machine."""
 
 Entry = dict[str, Any]
@@ -119,7 +119,7 @@ class Server:
             ended = os.pidfd_open(worker)
             try:
                 os.kill(worker, signal.SIGTERM)
-                assert select.select([ended], [], [], PATIENCE)[0], "it did not end"
+                assert select.select([ended], [], [], TIMEOUT)[0], "it did not end"
             finally:
                 os.close(ended)
 
@@ -130,7 +130,7 @@ class Server:
     def stop(self) -> int:
         """Tell it to stop; its exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def serving(
     reader = threading.Thread(target=_read, args=(process, log, listening), daemon=True)
     reader.start()
     try:
-        assert listening.wait(PATIENCE), "".join(log)
+        assert listening.wait(TIMEOUT), "".join(log)
         assert process.poll() is None, "".join(log)
         found = re.search(r"Listening at: (http://[0-9.:]+)", "".join(log))
         assert found is not None
@@ -172,7 +172,7 @@ def serving(
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(PATIENCE)
+                process.wait(TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.kill()
         process.wait()
@@ -223,7 +223,7 @@ class Listener:
             connect(
                 f"{url}?{query}",
                 max_size=None,
-                open_timeout=PATIENCE,
+                open_timeout=TIMEOUT,
                 additional_headers=dict(headers or {}),
             )
         )
@@ -248,7 +248,7 @@ class Listener:
     def wait(self, condition: Callable[[], bool]) -> None:
         """Until it holds. Raises what the listener met meanwhile."""
         with self._changed:
-            met = self._changed.wait_for(lambda: self.failure or condition(), PATIENCE)
+            met = self._changed.wait_for(lambda: self.failure or condition(), TIMEOUT)
         if self.failure is not None:
             raise self.failure
         assert met, f"{len(self.messages)} messages, ledger {self.ledger}, closed {self.closed}"

@@ -19,7 +19,7 @@ from devnet.process_groups import members
 from devnet.supervisor import free_port, listens
 from tests.run_processes import run_pids
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Seconds for what takes a second on a quiet machine."""
 MODULE = "tests.pipelines.waiting_definitions"
 
@@ -61,7 +61,7 @@ class CodeServer:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
         time.sleep(0.05)
@@ -96,7 +96,7 @@ def server(tmp_path: Path) -> Iterator[CodeServer]:
         process.wait()
 
 
-@pytest.mark.timeout(3 * PATIENCE)
+@pytest.mark.timeout(3 * TIMEOUT)
 def test_killed_run_is_on_record_as_failed(server: CodeServer) -> None:
     run_id = server.launch()
     [pid] = run_pids(server.process.pid)
@@ -105,13 +105,13 @@ def test_killed_run_is_on_record_as_failed(server: CodeServer) -> None:
     assert run_pids(server.process.pid) == []
 
 
-@pytest.mark.timeout(3 * PATIENCE)
+@pytest.mark.timeout(3 * TIMEOUT)
 def test_sigterm_ends_runs_in_order_and_leaves_no_semaphores(server: CodeServer) -> None:
     before = semaphores()
     run_ids = [server.launch(), server.launch()]
     assert len(run_pids(server.process.pid)) == 2
     os.killpg(server.process.pid, signal.SIGTERM)
-    server.process.wait(PATIENCE)
+    server.process.wait(TIMEOUT)
     assert [server.status(run_id) for run_id in run_ids] == [DagsterRunStatus.SUCCESS] * 2
     wait_for(lambda: members(server.process.pid) == [])
     assert not semaphores() - before
@@ -130,7 +130,7 @@ def test_wrong_settings_end_the_server_without_traceback(module: str, tmp_path: 
         },
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert ended.returncode == 2

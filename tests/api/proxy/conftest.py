@@ -20,7 +20,7 @@ from sqlalchemy.engine import URL
 from devnet.supervisor import free_port
 from devnet.webhook_receiver import make_certificate
 from tests.api.test_metrics import figures
-from tests.factories.streaming import PATIENCE, ROOT, serving
+from tests.factories.streaming import ROOT, TIMEOUT, serving
 
 MAX_CONNS = 64
 """Of the test's configuration; the committed one has 512."""
@@ -47,7 +47,7 @@ class Proxy:
             yield [
                 stack.enter_context(
                     self.tls.wrap_socket(
-                        socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE),
+                        socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT),
                         server_hostname="localhost",
                     )
                 )
@@ -56,11 +56,11 @@ class Proxy:
 
     def get(self, path: str) -> httpx.Response:
         """A GET through the proxy on a connection of its own."""
-        return httpx.get(self.url + path, verify=self.tls, timeout=PATIENCE)
+        return httpx.get(self.url + path, verify=self.tls, timeout=TIMEOUT)
 
     def metric(self, name: str) -> dict[tuple[str, ...], float]:
         """Values of a metric by its labels."""
-        return figures(httpx.get(self.metrics_url, timeout=PATIENCE).text)[name]
+        return figures(httpx.get(self.metrics_url, timeout=TIMEOUT).text)[name]
 
 
 def nginx_program() -> str:
@@ -101,7 +101,7 @@ def nginx(port: int, api_port: int) -> Iterator[ssl.SSLContext]:
             yield ssl.create_default_context(cafile=certificate)
         finally:
             process.terminate()
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
             log.close()
 
 

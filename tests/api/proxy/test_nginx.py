@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 from api.load_shedding import shed_reason
 from devnet.supervisor import free_port
 from tests.api.proxy.conftest import MAX_CONNS, Proxy, nginx
-from tests.factories.streaming import PATIENCE
+from tests.factories.streaming import TIMEOUT
 
 MANY = 24
 """Three times as many as the API has threads."""
@@ -119,7 +119,7 @@ def test_stopped_api_returns_503(proxy: Proxy, api_database, tmp_path) -> None:
 
     port = free_port()
     with nginx(port, free_port()) as tls:
-        response = httpx.get(f"https://localhost:{port}/healthz", verify=tls, timeout=PATIENCE)
+        response = httpx.get(f"https://localhost:{port}/healthz", verify=tls, timeout=TIMEOUT)
     assert (response.status_code, response.json()["code"]) == (503, "OVERLOADED")
     assert response.headers["Retry-After"] == "5"
 
@@ -129,15 +129,15 @@ def test_forged_request_start_is_replaced(proxy: Proxy, book) -> None:
         f"{proxy.url}/api/v1/orderbook",
         headers={"X-Request-Start": "t=1.0"},
         verify=proxy.tls,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert (response.status_code, response.json()) == (200, [])
 
 
 def test_stream_is_upgraded(proxy: Proxy, book) -> None:
     url = f"wss://localhost:{proxy.port}/api/v1/stream"
-    with connect(url, ssl=proxy.tls, open_timeout=PATIENCE) as stream:
-        assert stream.ping().wait(PATIENCE)
+    with connect(url, ssl=proxy.tls, open_timeout=TIMEOUT) as stream:
+        assert stream.ping().wait(TIMEOUT)
 
 
 # Overload: eight threads wait for a table that the test has locked.

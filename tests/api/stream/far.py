@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import CloseConnection, TextMessage
 
-from tests.factories.streaming import PATIENCE, Book, identity
+from tests.factories.streaming import TIMEOUT, Book, identity
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Far:
 
 def wait_for(holds: Callable[[], bool]) -> None:
     """Until it does: what another thread counts comes a moment later."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not holds():
         assert time.monotonic() < deadline, "it never did"
         time.sleep(0.01)

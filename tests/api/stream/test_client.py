@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from isthmus_client import Invalid, Isthmus, Moment
-from tests.factories.streaming import PATIENCE, Book, Server, identity
+from tests.factories.streaming import TIMEOUT, Book, Server, identity
 
 
 class Follower:
@@ -29,7 +29,7 @@ class Follower:
 
     def wait_for(self, ledger: int) -> Book:
         with self._told:
-            assert self._told.wait_for(lambda: ledger in self.books, PATIENCE), sorted(self.books)
+            assert self._told.wait_for(lambda: ledger in self.books, TIMEOUT), sorted(self.books)
             return self.books[ledger]
 
     def stop(self) -> None:

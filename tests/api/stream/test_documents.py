@@ -22,7 +22,7 @@ from api.auth.tokens import SigningKey, Tokens
 from indexer.transfers.store import refold_transfers
 from tests.factories.projections import address, insert_book
 from tests.factories.started import NETWORK, insert_transfer
-from tests.factories.streaming import PATIENCE, ROOT, Book, Server, identity, serving
+from tests.factories.streaming import ROOT, TIMEOUT, Book, Server, identity, serving
 from tests.factories.tokens import ACCOUNT, private_key, private_pem
 from tests.factories.tokens import URL as ISSUER
 from warehouse_schema.identifiers import UnixSeconds
@@ -53,7 +53,7 @@ class Follower:
 
     def wait_for(self, ledger: int) -> None:
         with self._changed:
-            told = self._changed.wait_for(lambda: max(self.books, default=0) >= ledger, PATIENCE)
+            told = self._changed.wait_for(lambda: max(self.books, default=0) >= ledger, TIMEOUT)
         assert told, f"{ledger} was not told, only {sorted(self.books)}"
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
 from tests.api.stream.conftest import make_stand
-from tests.factories.streaming import PATIENCE, Listener, serving
+from tests.factories.streaming import TIMEOUT, Listener, serving
 from tests.memory import server_folder
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
@@ -25,7 +25,7 @@ def test_sigterm_closes_streams_and_ends_the_server(stand, serve):
             listener.wait_for(stand.market.ledger)
         began = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - began < PATIENCE / 2
+        assert time.monotonic() - began < TIMEOUT / 2
         for listener in listeners:
             assert listener.wait_until_closed() == (1001, "server is stopping")
     assert "Traceback" not in "".join(server.log)
@@ -69,7 +69,7 @@ def test_cut_database_sessions_lose_no_message(stand, serve, engine):
 
 def show_patiently(stand):
     """REST's own sessions were cut too."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while stand.rest.get("/api/v1/orderbook").status_code != 200:
         assert time.monotonic() < deadline
     return stand.show()[1]

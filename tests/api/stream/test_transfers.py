@@ -32,14 +32,14 @@ from tests.api.stream.far import Far, wait_for
 from tests.factories.app import NOW
 from tests.factories.projections import address, insert_book
 from tests.factories.started import NETWORK, insert_transfer, make_transfer_app, show
-from tests.factories.streaming import PATIENCE
+from tests.factories.streaming import TIMEOUT
 from tests.factories.tokens import ACCOUNT, make_tokens
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 from warehouse_schema.intake import cancellations
 
 MINE, THEIRS = StellarAddress(ACCOUNT), address(7)
-LIMITS = StreamLimits(close_seconds=PATIENCE)
+LIMITS = StreamLimits(close_seconds=TIMEOUT)
 TOKENS = make_tokens(lifetime=3_600)
 
 
@@ -65,7 +65,7 @@ class House:
     def connect(self, said: Any = None) -> Far:
         near, far = socket.socketpair()
         near.setblocking(False)
-        far.settimeout(PATIENCE)
+        far.settimeout(TIMEOUT)
         self.ends.append(far)
         client = Client(near, "a", self.slots.take("10.0.0.1"), LIMITS, time.monotonic())
         self.hub.join(client, SubscribeRequest(), None)
@@ -137,7 +137,7 @@ def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) 
     hub.stop()
     for far in house.ends:
         far.close()
-    hub.wait(PATIENCE)
+    hub.wait(TIMEOUT)
     changes.stop()
     listening.dispose()
     assert len(house.slots) == 0
@@ -306,12 +306,12 @@ def test_client_gone_during_token_check_is_forgotten(house: House):
 
     def slowly(shown: str) -> AuthSession:
         looked_at.set()
-        assert may_go_on.wait(PATIENCE)
+        assert may_go_on.wait(TIMEOUT)
         return good(shown)
 
     house.admit[0] = slowly
     gone = house.connect({"auth": token()})
-    assert looked_at.wait(PATIENCE)
+    assert looked_at.wait(TIMEOUT)
     gone.socket.close()
     wait_for(lambda: len(house.slots) == 0)
     may_go_on.set()

@@ -24,7 +24,7 @@ CHANGES = 150
 WARM_UP = 10
 SECONDS_APART = 0.4
 PAUSE_SECONDS = 0.01
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 PROVIDER = "ana"
 TERMS = TermsKey("onramp", "venmo", "USD")
 
@@ -123,8 +123,8 @@ def _reprice(book: OrderBook, number: int) -> str:
 
 
 def _wait_for(watcher: Watcher, rate: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while rate not in watcher.first_seen:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"rate {rate} is not shown after {PATIENCE_SECONDS} s")
+            raise TimeoutError(f"rate {rate} is not shown after {TIMEOUT_SECONDS} s")
         time.sleep(0.01)

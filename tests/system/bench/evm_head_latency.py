@@ -21,7 +21,7 @@ from warehouse_schema.projections import movements
 BLOCKS = 300
 WARM_UP = 20
 BLOCK_SECONDS = 0.25
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 BURN = "depositForBurn(uint256,uint32,bytes32,address,bytes32,uint256,uint32)"
 
 
@@ -78,10 +78,10 @@ def _mine_one(running: Site, number: int, beat: float) -> tuple[int, float]:
 
 
 def _wait_for(commits: Commits, height: int) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not commits.reached(height):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"height {height} is not committed after {PATIENCE_SECONDS} s")
+            raise TimeoutError(f"height {height} is not committed after {TIMEOUT_SECONDS} s")
         time.sleep(0.01)
 
 

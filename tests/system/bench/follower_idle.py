@@ -27,7 +27,7 @@ ORCHESTRATOR_SECONDS = 120.0
 """The checks are scheduled every two minutes."""
 FIRST_EXPORT = "export_figures"
 """Job that ends what the orchestrator does on new databases: facts, figures, then their export."""
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 FIRST_EXPORT_SECONDS = 900.0
 
 Shares = dict[str, float]
@@ -136,10 +136,10 @@ def _await_commits(running: Site, chains: Iterable[str]) -> None:
     watching = [Commits(running.settings, chain) for chain in chains]
     for each in watching:
         each.start()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not all(each.seen for each in watching):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no commit on every chain after {PATIENCE_SECONDS} s")
+            raise TimeoutError(f"no commit on every chain after {TIMEOUT_SECONDS} s")
         running.supervisor.wait(0.1)
     for each in watching:
         each.stop()

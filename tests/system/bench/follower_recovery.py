@@ -16,7 +16,7 @@ from devnet.world import Pace
 from tests.system.bench.site import Commits, Site, follower_pids, site, tell
 
 KILLS = 3
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 PAUSE_SECONDS = 2.0
 """From a recovery to the next kill: what has committed is replaced at once, however briefly."""
 
@@ -57,7 +57,7 @@ def _start(running: Site) -> Child:
 
 def _wait_for_commit(commits: list[Commits], after: float) -> float:
     """When every chain has had a commit later than `after`: the time of the last one's first."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         firsts = [
             next((at for _, at in each.seen if at > after + GRACE_SECONDS), None)
@@ -67,5 +67,5 @@ def _wait_for_commit(commits: list[Commits], after: float) -> float:
         if len(found) == len(commits):
             return max(found)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no commit on every chain after {PATIENCE_SECONDS} s")
+            raise TimeoutError(f"no commit on every chain after {TIMEOUT_SECONDS} s")
         time.sleep(0.05)

@@ -42,7 +42,7 @@ ROUNDS, WARM = 60, 4
 """Of a round, in which each kind happens once. An owner may have a hundred dollars under way."""
 BEAT_SECONDS = 1.0
 PAUSE_SECONDS = 0.01
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 LEAST = EVM_UNIT
 """Each amount is another: what is alike shares its sends, and is looked at together."""
 BEFORE = "AWAITING_SIGNATURE"
@@ -161,10 +161,10 @@ class Watch:
         return None if answer.json()["stage"] == BEFORE else time.monotonic()
 
     def _await(self, look: Callable[[], float | None], what: str) -> float:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while (at := look()) is None:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{what}: nothing after {PATIENCE_SECONDS:g} s")
+                raise TimeoutError(f"{what}: nothing after {TIMEOUT_SECONDS:g} s")
             # Without a pause the asking itself would take a core from what is measured.
             time.sleep(PAUSE_SECONDS)
         return at

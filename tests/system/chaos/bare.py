@@ -25,9 +25,9 @@ from tests.system.chaos.outcome import Outcome
 from tests.system.chaos.processes import Follower, Postgres, last_line
 from tests.system.chaos.site import Site, database
 
-PATIENCE = 90.0
+TIMEOUT = 90.0
 """Seconds for the followers to come to the head once all is quiet."""
-_FINALITY_PATIENCE = 3.0
+_FINALITY_TIMEOUT = 3.0
 """Seconds for what is final to be noted after the last range."""
 _AIM_SECONDS = 0.4
 _AIM_AGAIN_SECONDS = 1.5
@@ -167,17 +167,17 @@ def _settle(crew: "Crew", nodes: FaultyNodes, history: History, chance: random.R
 
 
 def await_head(
-    url: str, chains: Chains, tick: Callable[[], None], *, patience: float = PATIENCE
+    url: str, chains: Chains, tick: Callable[[], None], *, timeout: float = TIMEOUT
 ) -> str | None:
     """Wait until every cursor is on its chain's end; what is wrong, when it takes too long."""
     tips = chains.tips()
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while not _is_there(found := _cursors(url), tips):
         if time.monotonic() > deadline:
-            return f"not at the head after {patience:g} s: at {found} of {tips}"
+            return f"not at the head after {timeout:g} s: at {found} of {tips}"
         tick()
         time.sleep(0.03)
-    deadline = time.monotonic() + _FINALITY_PATIENCE
+    deadline = time.monotonic() + _FINALITY_TIMEOUT
     while _cursors(url) != {tip.chain: tip for tip in tips} and time.monotonic() < deadline:
         tick()
         time.sleep(0.03)

@@ -34,7 +34,7 @@ from tests.system.chaos.processes import (
 )
 from tests.system.chaos.site import DAGSTER_TEMPLATE, Site, database
 
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 _READY_SECONDS = 180.0
 """Far more than it takes: how loaded the machine is must not decide what a run finds."""
 _WORKSPACE = PROJECT / "pipelines" / "workspace.yaml"
@@ -83,7 +83,7 @@ def stack_run(site: Site, seed: int, *, acts: int = 60) -> Outcome:
             _play(history, nodes, chance, acts // 3)
             nodes.heal()
             history.close()
-            problem = await_head(url, chains, orchestra.check, patience=_PATIENCE)
+            problem = await_head(url, chains, orchestra.check, timeout=_TIMEOUT)
         finally:
             outcome.faults = nodes.shown()
             outcome.acts, outcome.reorgs = history.counts, history.depths

@@ -39,7 +39,7 @@ ALERT = topic_of(
 )
 APPROVAL = topic_of("Approval(address,address,uint256)")
 WATCHED, UNWATCHED, PAYER = "0x" + "a1" * 20, "0x" + "b2" * 20, "0x" + "c3" * 20
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds until a follower that gets nowhere fails its test."""
 
 
@@ -253,7 +253,7 @@ class Followed:
         """Follow until the cursor is on the real node's head; `after` runs after each range."""
         reader = reader or self.reader(*urls, **options)
         done: list[RangeProgress] = []
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
 
         def on_progress(progress: RangeProgress) -> None:
             done.append(progress)

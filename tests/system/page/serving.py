@@ -15,7 +15,7 @@ from devnet.services import isthmus
 from devnet.supervisor import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Serving:
@@ -59,7 +59,7 @@ class Serving:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not self._answers():
             assert self._process.poll() is None, self.log()
             assert time.monotonic() < deadline, self.log()
@@ -73,12 +73,12 @@ class Serving:
             os.killpg(self._process.pid, by)
         else:
             self._process.send_signal(by)
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT)
         self._process = None
 
     def get(self, path: str) -> httpx.Response:
         """An answer of the API."""
-        return httpx.get(f"{self.url}{path}", timeout=PATIENCE)
+        return httpx.get(f"{self.url}{path}", timeout=TIMEOUT)
 
     def log(self) -> str:
         """All it said, in all its lives."""

@@ -12,7 +12,7 @@ from tests.system.chaos.transfers.checker import CheckerFailed
 from tests.system.chaos.transfers.hooks import Place
 from tests.system.chaos.transfers.run import Stage
 
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 _LOOK_SECONDS = 0.05
 
 _TELL = """
@@ -58,7 +58,7 @@ class _Outbox:
 
     def wait_for(self, position: int) -> None:
         """Until that was sent, and all before it. Raises `CheckerFailed`."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while self.position != position:
             if time.monotonic() > deadline:
                 raise CheckerFailed(f"event {position} is not sent, as was planted")

@@ -57,7 +57,7 @@ _AT_ONCE = 16
 _CHAOS_SECONDS = 90.0
 _CALM_SHARE = 0.9
 """Once so many transfers are over, or after so long, nothing more is killed."""
-_PATIENCE = 240.0
+_TIMEOUT = 240.0
 """From then on everything has to end."""
 _LOOK_SECONDS = 0.03
 _LOOKERS = 16
@@ -333,7 +333,7 @@ class Stage:
                 if not calmed and (enough or now - began > _CHAOS_SECONDS):
                     calmed = now
                     self._calm(calm)
-                if calmed and now - calmed > _PATIENCE:
+                if calmed and now - calmed > _TIMEOUT:
                     break
                 time.sleep(_LOOK_SECONDS)
         for each in (*starting, *looks.values()):

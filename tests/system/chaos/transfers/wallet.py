@@ -35,7 +35,7 @@ from isthmus_client.errors import (
 
 T = TypeVar("T")
 
-PATIENCE = 90.0
+TIMEOUT = 90.0
 """Seconds that an answer may be away."""
 _PAUSE_SECONDS = 0.25
 _LOST = (NotReached, Unavailable, TooMany)
@@ -103,7 +103,7 @@ class Wallet(Isthmus):
 
     def _again(self, ask: Callable[[], T]) -> T:
         """The answer, however often it takes. Raises what was said last, at its deadline."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 return ask()
@@ -156,7 +156,7 @@ class Wallet(Isthmus):
         return self._again(cancel)
 
     def action(self, wanted: Any, bridges: Any) -> Actions:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             shown = self._again(lambda: super(Wallet, self).action(wanted, bridges))
             is_there = shown.action is not None or shown.reason != "waiting"
