@@ -9,7 +9,8 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from api.errors import RETRY_AFTER_SECONDS, error_body
 
@@ -19,7 +20,6 @@ GONE_AFTER_SECONDS = 0.25
 """Wait after which a closed connection means that the client has left. Before that it may only have
 closed its sending side, which is legal, and still read the response."""
 
-Wsgi: TypeAlias = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 ShedReason: TypeAlias = Literal["too_late", "client_gone"]
 
 _LIVENESS = "/healthz"
@@ -30,13 +30,11 @@ _START = re.compile(r"t=(\d{1,12}(?:\.\d{1,6})?)")
 class LoadShedder:
     """WSGI middleware. Only for an API behind a proxy that sets the header: clients can send it."""
 
-    def __init__(self, app: Wsgi, on_shed: Callable[[ShedReason], None]) -> None:
+    def __init__(self, app: WSGIApplication, on_shed: Callable[[ShedReason], None]) -> None:
         self._app = app
         self._on_shed = on_shed
 
-    def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
-    ) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Pass the request on, or answer 503."""
         reason = shed_reason(environ, time.time())
         if reason is None:
@@ -55,7 +53,7 @@ class LoadShedder:
         return [body]
 
 
-def shed_reason(environ: dict[str, Any], now: float) -> ShedReason | None:
+def shed_reason(environ: WSGIEnvironment, now: float) -> ShedReason | None:
     """Why a request is dropped; None when it is not, or when the proxy gave no time."""
     if environ.get("PATH_INFO") == _LIVENESS:
         return None

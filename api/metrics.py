@@ -10,7 +10,7 @@ Clients cannot add label values: a route is its template, a method one of HTTP's
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask, Response, g, request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -22,14 +22,11 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.availability import followed_chains
+from api.load_shedding import ShedReason
 from indexer.config.networks import Network
 from indexer.facts.health import assess
 from indexer.facts.status import chain_status
 
-_LOGINS = "Attempts to sign in with an account (SEP-10). Who brings a provider's token makes none."
-Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-
-_KEY = "isthmus_metrics"
 PATH = "/metrics"
 _SIGN_IN = "/auth"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -41,27 +38,25 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = self._counter(
-            "requests", "Requests that were answered.", "route", "method", "status"
-        )
+        self._requests = self._counter("requests", "Requests.", "route", "method", "status")
         self._seconds = Histogram(
             "isthmus_request_seconds",
-            "From a request's first hook to its answer's headers.",
+            "Time from a request's first hook to the headers of its answer.",
             ["route"],
             buckets=SECONDS,
             registry=self.registry,
         )
         self._streams = Gauge(
             "isthmus_streams_open",
-            "Streams that are open.",
+            "Open streams.",
             multiprocess_mode="livesum",
             registry=self.registry,
         )
-        self._frames = self._counter("stream_frames", "Messages that streams were told.")
-        self._closed = self._counter("streams_closed", "Streams that ended.", "code")
+        self._frames = self._counter("stream_frames", "Messages sent to streams.")
+        self._closed = self._counter("streams_closed", "Closed streams.", "code")
         self._refused = self._counter("rate_limited", "Requests refused with 429.", "budget")
         self._shed = self._counter("requests_shed", "Requests dropped under overload.", "reason")
-        self._logins = self._counter("logins", _LOGINS, "kind", "result")
+        self._logins = self._counter("logins", "Attempts to log in by SEP-10.", "kind", "result")
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
@@ -83,7 +78,7 @@ class Metrics:
         """A request was refused with 429."""
         self._refused.labels(budget).inc()
 
-    def shed(self, reason: str) -> None:
+    def shed(self, reason: ShedReason) -> None:
         """A request was dropped under overload (`api.load_shedding`)."""
         self._shed.labels(reason).inc()
 
@@ -111,7 +106,6 @@ _OUR_CLOSE_CODES = frozenset({1000, 1001, 1002, 1006, 1007, 1008, 1009, 1011, 10
 
 def register_request_metrics(app: Flask, metrics: Metrics) -> None:
     """Count every answer of the app, errors among them."""
-    app.extensions[_KEY] = metrics
 
     def count(response: Response) -> Response:
         rule = request.url_rule
@@ -125,11 +119,6 @@ def register_request_metrics(app: Flask, metrics: Metrics) -> None:
     app.after_request(count)
 
 
-def metrics_of(app: object) -> Metrics | None:
-    """The metrics of an app; None before there is one."""
-    return app.extensions.get(_KEY) if isinstance(app, Flask) else None
-
-
 @dataclass(frozen=True, eq=False)
 class WarehouseMetrics(Collector):
     """Figures that each scrape reads from the warehouse: ingestion lag and health."""
@@ -140,28 +129,28 @@ class WarehouseMetrics(Collector):
     """Seconds since the last folded ledger closed."""
 
     def collect(self) -> Iterator[Metric]:
-        """Only `isthmus_warehouse_up` while the database is away."""
+        """Only `isthmus_warehouse_up` while the database does not answer."""
         up = GaugeMetricFamily("isthmus_warehouse_up", "Whether the database answers.")
         lag = GaugeMetricFamily(
             "isthmus_ingestion_lag_seconds",
-            "How far a chain's ingestion is behind its head.",
+            "Lag of a chain's ingestion behind its head.",
             labels=["chain"],
         )
         idle = GaugeMetricFamily(
-            "isthmus_ingestion_idle_seconds", "Since a chain's cursor moved.", labels=["chain"]
+            "isthmus_ingestion_idle_seconds", "Time since a chain's cursor moved.", labels=["chain"]
         )
         well = GaugeMetricFamily(
             "isthmus_chain_well",
-            "Whether a chain's ingestion can be relied on, as routes and `/readyz` say it: 1 or 0.",
+            "1 if a chain's ingestion is healthy, as in routes and `/readyz`, else 0.",
             labels=["chain"],
         )
         ahead = GaugeMetricFamily(
             "isthmus_protocol_ahead",
-            "Protocol that a chain's node is ready for and its follower cannot read; 0: none.",
+            "Protocol that a chain's node supports and its follower does not; 0: none.",
             labels=["chain"],
         )
         age = GaugeMetricFamily(
-            "isthmus_orderbook_age_seconds", "Since the last folded ledger closed."
+            "isthmus_orderbook_age_seconds", "Time since the last folded ledger closed."
         )
         try:
             statuses = followed_chains(self.network, chain_status(self.engine, self.network))
@@ -185,22 +174,20 @@ class WarehouseMetrics(Collector):
 
 @dataclass(frozen=True, eq=False)
 class Exporter:
-    """WSGI middleware that answers `/metrics` on a port of its own, for operators alone.
+    """WSGI middleware that answers `/metrics` on a separate port, for operators.
 
     The app's own port never serves it: no header tells a request of a local program from a request
     that a proxy on the same machine forwards.
     """
 
-    app: Wsgi
+    app: WSGIApplication
     metrics: Metrics
     warehouse: Collector
     port: str
     folder: str | None = None
-    """Of prometheus_client's multiprocess mode; None: the figures of this process alone."""
+    """Of prometheus_client's multiprocess mode; None: only this process is counted."""
 
-    def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
-    ) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
         # A Unix socket has no port: gunicorn would take one from the client's `Host`.
         port = environ.get("SERVER_PORT") if environ.get("REMOTE_ADDR") else None

@@ -24,6 +24,7 @@ from api.orderbook.queries import read_book
 from api.quotes.fees import LimitedFees
 from api.rate_limits import RateLimiter
 from api.rate_storage import PostgresRateStorage
+from api.server import THREADS
 from api.settings import OFF, load_all_settings
 from api.stream.limits import StreamLimits
 from indexer.chain_state.evm import open_evm_state
@@ -32,9 +33,6 @@ from indexer.chain_state.stellar import open_stellar_state
 from indexer.config.warehouse import open_engine
 from indexer.ingest.readers import open_accounts
 from warehouse_schema.identifiers import UnixSeconds
-
-THREADS = 8
-"""Requests that one worker serves at a time; each may hold one connection."""
 
 
 def _now() -> UnixSeconds:

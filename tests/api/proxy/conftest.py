@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +74,13 @@ def nginx_program() -> str:
 
 
 @contextmanager
-def nginx(port: int, api_port: int) -> Iterator[ssl.SSLContext]:
-    """nginx with the committed configuration, its EDIT lines and paths replaced."""
+def nginx(
+    port: int, api_port: int, edits: Mapping[str, str] | None = None
+) -> Iterator[ssl.SSLContext]:
+    """nginx with the committed configuration, its EDIT lines and paths replaced.
+
+    `edits` are further texts to replace.
+    """
     with tempfile.TemporaryDirectory(prefix="isthmus-nginx-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -84,11 +89,14 @@ def nginx(port: int, api_port: int) -> Iterator[ssl.SSLContext]:
         for old, new in {
             "pid /run/nginx.pid;": f"pid {folder}/pid; {'user root;' if os.geteuid() == 0 else ''}",
             "listen 443 ssl http2;": f"listen 127.0.0.1:{port} ssl http2;",
+            # Some machines of the suite have no IPv6.
+            "listen [::]:443 ssl http2;": "",
             "/etc/isthmus/tls/fullchain.pem": certificate,
             "/etc/isthmus/tls/key.pem": certificate,
             "127.0.0.1:8080": f"127.0.0.1:{api_port}",
             "max_conns=512": f"max_conns={MAX_CONNS}",
             "http {\n": "http {\n" + _temporary_paths(folder),
+            **(edits or {}),
         }.items():
             assert old in config, old
             config = config.replace(old, new)

@@ -1,22 +1,24 @@
 """Slow clients, half requests and overload behind `deploy/nginx.conf`."""
 
+import contextlib
 import json
 import select
 import socket
+import ssl
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
 from websockets.sync.client import connect
 
 from api.load_shedding import shed_reason
+from api.server import THREADS
 from devnet.supervisor import free_port
 from tests.api.proxy.conftest import MAX_CONNS, Proxy, nginx
 from tests.factories.streaming import TIMEOUT
 
-MANY = 24
-"""Three times as many as the API has threads."""
-THREADS = 8
+MANY = 3 * THREADS
 POST = b"POST /auth HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 ORDER = "/api/v1/intents/" + "ab" * 32
@@ -90,6 +92,7 @@ MALFORMED = {
     "body-too-large": (POST + b"Content-Length: 100000000\r\n\r\n{", 413),
     "two-lengths": (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
     "no-http": (b"hunter2\r\n\r\n", 400),
+    "other-http": (b"GET / HTTP/3.0\r\nHost: x\r\n\r\n", 400),
     "trace": (b"TRACE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
     "internal-location": (b"GET /error/503 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
 }
@@ -103,25 +106,68 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize(("sent", "status"), MALFORMED.values(), ids=MALFORMED)
-def test_refusal_of_nginx_has_the_shape_of_errors(proxy: Proxy, sent: bytes, status: int) -> None:
-    with proxy.connections(1) as (sock,):
-        sock.sendall(sent)
-        head, _, body = read_all(sock).partition(b"\r\n\r\n")
-    assert int(head.split()[1]) == status
-    assert b"Content-Type: application/json" in head
-    assert b"X-Content-Type-Options: nosniff" in head
-    assert json.loads(body)["code"] == CODES[status]
-    assert b"hunter2" not in head + body
+def test_refusal_of_nginx_has_the_shape_of_errors(proxy: Proxy, subtests) -> None:
+    for name, (sent, status) in MALFORMED.items():
+        with subtests.test(name), proxy.connections(1) as (sock,):
+            sock.sendall(sent)
+            head, _, body = read_all(sock).partition(b"\r\n\r\n")
+            assert int(head.split()[1]) == status
+            assert b"Content-Type: application/json" in head
+            assert b"X-Content-Type-Options: nosniff" in head
+            assert json.loads(body)["code"] == CODES[status]
+            assert b"hunter2" not in head + body
 
 
-def test_stopped_api_returns_503(proxy: Proxy, api_database, tmp_path) -> None:
-
+def test_stopped_api_returns_503() -> None:
     port = free_port()
     with nginx(port, free_port()) as tls:
         response = httpx.get(f"https://localhost:{port}/healthz", verify=tls, timeout=TIMEOUT)
     assert (response.status_code, response.json()["code"]) == (503, "OVERLOADED")
     assert response.headers["Retry-After"] == "5"
+
+
+ONE_AT_A_TIME = {
+    "limit_conn per_address 128;": "limit_conn per_address 1;",
+    "server_tokens off;": "server_tokens off; set_real_ip_from 127.0.0.1; real_ip_header X-From;",
+}
+OTHER_CLIENTS = {
+    # Two ways in which text leaves out zeros, of one /64.
+    "same-64": ("2001:db8::5", "2001:db8:0:0:1::", 429),
+    "same-ipv4": ("192.0.2.1", "192.0.2.1", 429),
+    "other-64": ("2001:db8::5", "2001:db8:0:1::5", 503),
+    "other-ipv4": ("192.0.2.1", "192.0.2.2", 503),
+}
+
+
+def test_connection_limit_counts_an_ipv6_64_as_one_client(subtests) -> None:
+    with silent_server() as api_port:
+        port = free_port()
+        edits = ONE_AT_A_TIME | {"proxy_read_timeout 60s;": "proxy_read_timeout 1s;"}
+        with nginx(port, api_port, edits) as tls:
+            for name, (first, second, status) in OTHER_CLIENTS.items():
+                with subtests.test(name), ask_from(port, tls, first) as held:
+                    time.sleep(0.2)
+                    with ask_from(port, tls, second) as asking:
+                        assert status_of(asking) == status
+                    assert status_of(held) == 503
+
+
+@contextlib.contextmanager
+def silent_server() -> Iterator[int]:
+    """The port of a server that reads no request and answers none."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@contextlib.contextmanager
+def ask_from(port: int, tls: ssl.SSLContext, address: str) -> Iterator[socket.socket]:
+    """A request that nginx takes for one from that address."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain,
+        tls.wrap_socket(plain, server_hostname="localhost") as sock,
+    ):
+        sock.sendall(GET + f"X-From: {address}\r\nConnection: close\r\n\r\n".encode())
+        yield sock
 
 
 def test_forged_request_start_is_replaced(proxy: Proxy, book) -> None:
@@ -145,12 +191,13 @@ def test_stream_is_upgraded(proxy: Proxy, book) -> None:
 
 def wait_until_full(proxy: Proxy) -> None:
     """Ask once more until nginx refuses; a request that waits takes a place itself."""
-    while True:
+    for _ in range(MAX_CONNS):
         with proxy.connections(1) as (probe,):
             ask_order([probe])
             if select.select([probe], [], [], 0.2)[0]:
                 assert status_of(probe) == 503
                 return
+    pytest.fail("nginx refuses no request")
 
 
 def test_full_queue_returns_503_at_once(overloaded) -> None:
@@ -187,3 +234,14 @@ def test_liveness_probe_is_never_shed() -> None:
     late = {"PATH_INFO": "/healthz", "HTTP_X_REQUEST_START": "t=1.0"}
     assert shed_reason(late, now=100.0) is None
     assert shed_reason({**late, "PATH_INFO": "/v1/routes"}, now=100.0) == "too_late"
+
+
+def test_request_of_closed_connection_is_shed() -> None:
+    client, server = socket.socketpair()
+    waited = {"HTTP_X_REQUEST_START": "t=99.0", "gunicorn.socket": server}
+    with client, server:
+        assert shed_reason(waited, now=100.0) is None
+        client.close()
+        assert shed_reason(waited, now=100.0) == "client_gone"
+        # It may only have closed its sending side.
+        assert shed_reason(waited, now=99.2) is None
