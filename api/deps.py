@@ -17,13 +17,12 @@ from api.metrics import Metrics
 from api.notifications import NotificationListener
 from api.ports import Accounts, EvmSource, FeeSource, StellarSource
 from api.rate_limits import RateBudgets, RateLimiter
+from api.settings import QUOTE_SECONDS, TRANSFER_SECONDS
 from api.stream.limits import StreamLimits
 from indexer.config.networks import Network
 from warehouse_schema.identifiers import UnixSeconds
 
 _KEY = "isthmus"
-QUOTE_SECONDS = 300
-TRANSFER_SECONDS = 1_800
 
 
 @dataclass(frozen=True, slots=True)

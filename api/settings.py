@@ -13,12 +13,15 @@ from limits import parse as parse_rate
 from pydantic import BeforeValidator
 
 from api.rate_limits import BUDGETS, OWNER, READS, SIGN_IN, RateBudgets
+from api.stream.limits import MAX_STREAMS, MAX_STREAMS_PER_ADDRESS
 from indexer.config.settings import Settings, load_settings, read_both, read_variables
 from warehouse_schema.variables import Count, Variables, variable, within
 
 OFF = "off"
 IDENTITY_URL = "https://api.privy.io"
 IDENTITY_SECONDS = 2 * 3600
+QUOTE_SECONDS = 300
+TRANSFER_SECONDS = 1_800
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _ADDRESS = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[1-9][0-9]{0,4}")
 _WEBHOOK_KEY = re.compile(r"whpk_[A-Za-z0-9+/]{43}=")
@@ -83,7 +86,7 @@ def _webhook_key(text: str) -> str:
 
 def _is_identity_url(url: str, network: str) -> bool:
     parts = urlsplit(url)
-    # The stand-in of the local chains speaks plain HTTP, here and nowhere else.
+    # Plain HTTP is for the local stand-in of the provider.
     is_stand_in = parts.scheme == "http" and parts.hostname == "127.0.0.1" and network == "devnet"
     has_more = parts.username or parts.query or parts.fragment or url.endswith("/")
     return bool((parts.scheme == "https" or is_stand_in) and parts.hostname and not has_more)
@@ -96,10 +99,12 @@ class ApiSettings(Variables):
     """One frozen view of the environment."""
 
     streams: Count = variable(
-        "ISTHMUS_STREAMS", "most streams that one process has open; 0 for none", 2_000
+        "ISTHMUS_STREAMS", "most streams that one process has open; 0 for none", MAX_STREAMS
     )
     streams_per_address: Count = variable(
-        "ISTHMUS_STREAMS_PER_ADDRESS", "most streams from one address (IPv6: one /64)", 50
+        "ISTHMUS_STREAMS_PER_ADDRESS",
+        "most streams from one address (IPv6: one /64)",
+        MAX_STREAMS_PER_ADDRESS,
     )
     proxies: Count = variable(
         "ISTHMUS_PROXIES", "proxies in front that add to `X-Forwarded-For`", 0
@@ -204,10 +209,12 @@ class ApiSettings(Variables):
         hidden=True,
     )
     quote_seconds: Annotated[int, within(10, 3_600)] = variable(
-        "ISTHMUS_QUOTE_SECONDS", "lifetime of a quote, 10 to 3600", 300
+        "ISTHMUS_QUOTE_SECONDS", "lifetime of a quote, 10 to 3600", QUOTE_SECONDS
     )
     transfer_seconds: Annotated[int, within(60, 86_400)] = variable(
-        "ISTHMUS_TRANSFER_SECONDS", "time until an unpaid transfer expires, 60 to 86400", 1_800
+        "ISTHMUS_TRANSFER_SECONDS",
+        "time until an unpaid transfer expires, 60 to 86400",
+        TRANSFER_SECONDS,
     )
 
     @classmethod

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from api.errors import TooManyRequests, Unavailable
 from api.rate_limits import client_network
 
+MAX_STREAMS, MAX_STREAMS_PER_ADDRESS = 2_000, 50
+
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
     """Each holds for one process. Bytes and seconds."""
 
-    clients: int = 2_000
-    clients_per_address: int = 50
+    clients: int = MAX_STREAMS
+    clients_per_address: int = MAX_STREAMS_PER_ADDRESS
     queued_bytes: int = 1 << 20
     """Messages that a client's socket did not take yet, beyond its greeting."""
     socket_bytes: int = 128 << 10
