@@ -40,7 +40,5 @@ class LimitedFees:
     def _slot(self, limit: str, chain: ChainId) -> AbstractContextManager[None]:
         return self._limits.of(limit).slot(
             busy=FeesUnavailable("too many quotes are being priced right now"),
-            failed=FeesUnavailable(
-                f"what others charge for a transfer over {chain} cannot be read right now"
-            ),
+            failed=FeesUnavailable(f"fees on {chain} cannot be read right now"),
         )

@@ -1,4 +1,4 @@
-"""Prices of transfers: pure functions over whole base units.
+"""Prices of transfers, in whole base units. Only `price_transfer` reads fees.
 
 The transaction that the owner signs enforces the price: a CCTP burn contains its `maxFee`, an OFT
 send its `minAmountLD`, and the message fee as its value.
@@ -9,10 +9,14 @@ from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from math import ceil
 
+from api.errors import BadRequest, FeesUnavailable
+from api.ports import FeeSource
+from api.quotes.requests import QuoteRequest
 from indexer.actions.onboarding import reserves
+from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.chain_state.fees import BurnTerms, SendTerms
 from indexer.config.routes import EVM_DECIMALS, STELLAR_DECIMALS
-from warehouse_schema.identifiers import BaseUnits, ChainId, is_evm
+from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, StellarAddress, is_evm
 
 BURN_HEADROOM = Fraction(6, 5)
 """Circle charges its fee at the time of the burn, and a `maxFee` below it makes the burn slow.
@@ -62,6 +66,42 @@ class Price:
 
 SERVICE_FEE = Fee("service_fee", BaseUnits(0))
 """`indexer.config.routes.SERVICE_FEE_BPS` is 0: no contract call could collect a fee yet."""
+
+
+def price_transfer(request: QuoteRequest, fees: FeeSource | None) -> Price:
+    """At current fees. Raises `FeesUnavailable`, or `BadRequest` for an amount beyond an OFT's."""
+    amount, source, dest = request.amount, request.source.chain, request.dest.chain
+    mechanism = request.route.mechanism
+    if mechanism == "payment":
+        return payment_price(amount)
+    if fees is None:
+        raise FeesUnavailable("this process reads no fees")
+    match mechanism:
+        case "cctp":
+            terms = fees.burn(source, dest)
+            gas_price = fees.gas_price(dest) if is_evm(dest) else None
+            price = burn_price(source, dest, amount, terms, gas_price)
+        case "oft":
+            price = send_price(source, dest, amount, _send_terms(request, fees))
+    if request.funding_mode != "deposit_address":
+        return price
+    return with_deposit_address(price, source, fees.gas_price(source))
+
+
+def _send_terms(request: QuoteRequest, fees: FeeSource) -> SendTerms:
+    if is_evm(request.dest.chain):
+        to = evm_as_bytes32(EvmAddress(request.dest_address))
+    else:
+        to = account_as_bytes32(StellarAddress(request.dest_address))
+    terms = fees.send(request.source.chain, request.dest.chain, to, request.amount)
+    if not terms.min_amount <= request.amount <= terms.max_amount:
+        raise BadRequest(
+            f"amount_in must be from {max(terms.min_amount, request.source.min_amount)} to "
+            f"{min(terms.max_amount, request.source.max_amount)} base units of "
+            f"{request.source.asset}: the bridge accepts no other amount now",
+            code="AMOUNT_OUT_OF_LIMITS",
+        )
+    return terms
 
 
 def decimals(chain: ChainId) -> int:

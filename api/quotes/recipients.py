@@ -1,9 +1,12 @@
 """Checks before a quote that the recipient can be paid: a burn cannot be undone."""
 
-from api.deps import deps
+from api.deps import deps, snapshot
 from api.errors import ChainUnavailable, Unprocessable
 from api.quotes.requests import QuoteRequest
-from warehouse_schema.identifiers import EvmAddress, StellarAddress, is_evm
+from api.trustlines import NeededTrustline, creates_account, needed_trustline
+from indexer.movements.fold import STELLAR_PER_SHARED
+from indexer.policy.sponsorship import SponsorshipRequest
+from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, StellarAddress, is_evm
 
 
 def require_payable_recipient(request: QuoteRequest) -> None:
@@ -16,7 +19,7 @@ def require_payable_recipient(request: QuoteRequest) -> None:
     evm, stellar, accounts = deps().evm, deps().stellar, deps().accounts
     is_cctp = request.route.mechanism == "cctp"
     refused = Unprocessable(
-        f"the issuer of {request.dest.asset} does not let dest_address be paid",
+        f"the issuer of {request.dest.asset} does not allow paying dest_address",
         code="RECIPIENT_REFUSED",
     )
     if is_evm(request.dest.chain):
@@ -33,3 +36,18 @@ def require_payable_recipient(request: QuoteRequest) -> None:
         refusal = stellar.cctp_pause()
         if refusal is not None:
             raise ChainUnavailable(refusal.detail)
+
+
+def missing_trustline(request: QuoteRequest) -> NeededTrustline | None:
+    """The trustline that a deposit's owner still has to open; None if no accounts are read."""
+    accounts = deps().accounts
+    if request.route.direction != "deposit" or accounts is None:
+        return None
+    account, asset = StellarAddress(request.dest_address), AssetId(request.dest.asset)
+    if accounts.trustline(account, asset) is not None:
+        return None
+    paid = BaseUnits(request.amount * STELLAR_PER_SHARED)
+    sponsorship = SponsorshipRequest(account, asset, paid, request.source_address)
+    is_new = creates_account(sponsorship)
+    with snapshot() as conn:
+        return needed_trustline(conn, deps().network.stellar, sponsorship, is_new=is_new)

@@ -9,7 +9,7 @@ from typing import Annotated, get_args
 
 from pydantic import Field
 
-from api.errors import BadRequest, NotTheOwner
+from api.errors import BadRequest, Forbidden
 from api.parsing import Strict
 from indexer.addresses import evm_address, stellar_account
 from indexer.config.networks import EvmChain, Network
@@ -54,7 +54,7 @@ class QuoteRequest:
 
 
 def read_quote_request(body: NewQuote, network: Network, owner: StellarAddress) -> QuoteRequest:
-    """Raises `BadRequest`, or `NotTheOwner`."""
+    """Raises `BadRequest`, or `Forbidden` for another owner's account."""
     route = find_route(network, body.route)
     if route is None or not route.enabled:
         known = ", ".join(each.id for each in routes(network) if each.enabled)
@@ -86,10 +86,10 @@ def read_quote_request(body: NewQuote, network: Network, owner: StellarAddress) 
     )
     if route.direction == "deposit":
         if request.dest_address != request.owner:
-            raise NotTheOwner("dest_address must be your own account: deposits go to nobody else")
+            raise Forbidden("dest_address of a deposit must be your account", code="NOT_THE_OWNER")
         return request
     if request.source_address != request.owner:
-        raise NotTheOwner("source_address must be your own account: nobody else's money is spent")
+        raise Forbidden("source_address must be your account", code="NOT_THE_OWNER")
     if request.dest_address == request.source_address:
         raise BadRequest("dest_address must be another account", code="BAD_DEST_ADDRESS")
     return request
@@ -150,8 +150,8 @@ def _read_address(
         unusable = {asset.rpartition(":")[2] for asset in (chain.usdc, chain.usdt0) if asset}
     if address in unusable:
         raise BadRequest(
-            f"{member} must be somebody's own: money at the address of a token, an issuer or a "
-            f"bridge on {end.chain} is lost",
+            f"{member} must not be a token, an issuer or a bridge on {end.chain}: money paid to "
+            "it is lost",
             code=code,
         )
     return address
