@@ -1,13 +1,13 @@
 """The API's errors: status, code and a sentence, sent as `{"message": …, "code": …}`.
 
-Views raise `ApiError`s. Errors of the router (404, 405, 413, …), a lost or slow database (503) and
-anything unexpected (500) are answered in the same shape; what the server refuses before there is an
-app has `error_body` (`api.server_errors`). A `code` is stable, and `CODES` has all of them; a
-`message` is for people and may change.
+Views raise `ApiError`s. Errors of the router (404, 405, 413, …), an unavailable database (503) and
+unexpected errors (500) have the same shape, and so have refusals of the server before the app
+(`error_body`, `api.server_errors`). A `code` is stable, and `CODES` lists all of them; a `message`
+is for people and may change.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,89 +33,87 @@ class Code(NamedTuple):
 CODES: Mapping[str, Code] = MappingProxyType(
     {
         "BAD_REQUEST": Code(400, "The request is malformed; the message says where."),
-        "BAD_QUERY": Code(400, "The query string is no UTF-8, or holds a NUL."),
-        "UNKNOWN_PARAMETER": Code(400, "The query or form has a parameter that means nothing."),
-        "REPEATED_PARAMETER": Code(400, "A parameter that has one value was given several times."),
-        "BAD_BODY": Code(400, "The body is no JSON object of the shape that is asked for."),
-        "BAD_FILTER": Code(400, "A filter, such as one of the order book, cannot be read."),
-        "BAD_ADDRESS": Code(400, "That is no Stellar address."),
-        "BAD_INTENT_ID": Code(400, "That is no order id."),
-        "BAD_LIMIT": Code(400, "`limit` is no number, or out of range."),
-        "BAD_ROUTE": Code(400, "`route` is none that this network has; the message lists them."),
+        "BAD_QUERY": Code(400, "The query string is not UTF-8, or contains NUL."),
+        "UNKNOWN_PARAMETER": Code(400, "The query or form has an unknown parameter."),
+        "REPEATED_PARAMETER": Code(400, "A parameter is given more than once."),
+        "BAD_BODY": Code(400, "The body is not a JSON object of the documented shape."),
+        "BAD_FILTER": Code(400, "A filter is malformed."),
+        "BAD_ADDRESS": Code(400, "The address is not a Stellar address."),
+        "BAD_INTENT_ID": Code(400, "The order id is malformed."),
+        "BAD_LIMIT": Code(400, "`limit` is not a number, or out of range."),
+        "BAD_ROUTE": Code(400, "The network has no such route; the message lists its routes."),
         "BAD_CHAIN": Code(400, "The route is not enabled on that chain; the message lists those."),
-        "BAD_AMOUNT": Code(400, "`amount_in` is no whole number, or of a part that cannot cross."),
+        "BAD_AMOUNT": Code(400, "`amount_in` is not a whole number, or no multiple of the step."),
         "AMOUNT_OUT_OF_LIMITS": Code(400, "`amount_in` is outside the route's limits."),
-        "BAD_SOURCE_ADDRESS": Code(400, "`source_address` is none on the source chain."),
-        "BAD_DEST_ADDRESS": Code(400, "`dest_address` is none that money may go to."),
-        "BAD_FUNDING_MODE": Code(400, "The chain cannot be paid in that way."),
-        "BAD_IDEMPOTENCY_KEY": Code(400, "`Idempotency-Key` is missing, or no short plain text."),
-        "BAD_SUBMISSION": Code(400, "The submission lacks what its kind needs, or has more."),
-        "BAD_CURSOR": Code(400, "`before` is no ISO 8601 time."),
-        "BAD_AFTER": Code(400, "`after` is not the number of a ledger, or of an event of yours."),
-        "BAD_WEBHOOK_URL": Code(400, "`url` is no place on the internet that https leads to."),
-        "BAD_MEMO": Code(400, "Accounts are not divided by memo here: leave it out."),
-        "BAD_HOME_DOMAIN": Code(400, "`home_domain` is another service's."),
-        "BAD_CHALLENGE": Code(400, "No challenge of ours, expired, or not signed as it must be."),
-        "CHALLENGE_USED": Code(400, "This challenge gave a token already; ask for a new one."),
+        "BAD_SOURCE_ADDRESS": Code(400, "`source_address` is not an address on the source chain."),
+        "BAD_DEST_ADDRESS": Code(400, "`dest_address` cannot receive on the destination chain."),
+        "BAD_FUNDING_MODE": Code(400, "The source chain does not have that funding mode."),
+        "BAD_IDEMPOTENCY_KEY": Code(400, "`Idempotency-Key` is missing or malformed."),
+        "BAD_SUBMISSION": Code(400, "The submission lacks a member of its kind, or has another."),
+        "BAD_CURSOR": Code(400, "`before` is not an ISO 8601 time."),
+        "BAD_AFTER": Code(400, "`after` is not the number of a ledger or of an event of yours."),
+        "BAD_WEBHOOK_URL": Code(400, "`url` is not an https URL with a host name."),
+        "BAD_MEMO": Code(400, "Accounts are not divided by memo: leave it out."),
+        "BAD_HOME_DOMAIN": Code(400, "`home_domain` is not a domain of this service."),
+        "BAD_CHALLENGE": Code(400, "The challenge is not ours, expired, or not fully signed."),
+        "CHALLENGE_USED": Code(400, "The challenge gave a token before; ask for a new one."),
         "BAD_HANDSHAKE": Code(400, "The WebSocket handshake is malformed."),
-        "NOT_OUR_TOKEN": Code(400, "Only who issued the token can end it."),
-        "UNAUTHORIZED": Code(401, "There is no token, or it is not valid."),
-        "FORBIDDEN": Code(403, "Who asks is known, and may not."),
-        "NOT_THE_OWNER": Code(403, "It is another account's; you may do it for your own."),
-        "NO_STELLAR_WALLET": Code(403, "The identity provider keeps no Stellar wallet for you."),
-        "WALLET_CHANGED": Code(403, "The wallet that you have used here is not yours any more."),
+        "NOT_OUR_TOKEN": Code(400, "Another issuer's token cannot be revoked here."),
+        "UNAUTHORIZED": Code(401, "The token is missing or invalid."),
+        "FORBIDDEN": Code(403, "The owner of the token may not do this."),
+        "NOT_THE_OWNER": Code(403, "The account is not that of the token."),
+        "NO_STELLAR_WALLET": Code(403, "The identity provider has no Stellar wallet of the user."),
+        "WALLET_CHANGED": Code(403, "The user no longer has the wallet that was used before."),
         "ORIGIN_NOT_ALLOWED": Code(403, "Pages of this origin may not open the stream."),
-        "NOT_FOUND": Code(404, "There is nothing of that name."),
-        "PROVIDER_NOT_FOUND": Code(404, "No such provider has been seen."),
-        "INTENT_NOT_FOUND": Code(404, "No such order has been seen."),
-        "QUOTE_NOT_FOUND": Code(404, "You were given no such quote."),
+        "NOT_FOUND": Code(404, "The path or resource does not exist."),
+        "PROVIDER_NOT_FOUND": Code(404, "The provider is unknown."),
+        "INTENT_NOT_FOUND": Code(404, "The order is unknown."),
+        "QUOTE_NOT_FOUND": Code(404, "You have no such quote."),
         "TRANSFER_NOT_FOUND": Code(404, "You have no such transfer."),
         "WEBHOOK_NOT_FOUND": Code(404, "You have no such webhook."),
-        "WEBHOOKS_OFF": Code(404, "This service sends to no webhooks."),
-        "SIGN_IN_OFF": Code(404, "This service signs nobody in with a Stellar account."),
-        "METHOD_NOT_ALLOWED": Code(405, "This path does not know that method; `Allow` has those."),
-        "CONFLICT": Code(409, "It is in another state by now."),
+        "WEBHOOKS_OFF": Code(404, "This service has no webhooks."),
+        "SIGN_IN_OFF": Code(404, "This service has no SEP-10 login."),
+        "METHOD_NOT_ALLOWED": Code(405, "The path does not have that method; `Allow` lists them."),
+        "CONFLICT": Code(409, "The resource has changed."),
         "QUOTE_USED": Code(409, "The quote is used: `transfer` was made of it."),
         "QUOTE_EXPIRED": Code(409, "The quote has expired; ask for a new one."),
-        "NOT_AWAITED": Code(409, "The transfer awaits no transaction: `stage` says where it is."),
+        "NOT_AWAITED": Code(409, "The transfer awaits no transaction; `stage` is its stage."),
         "DUPLICATE_SUBMISSION": Code(409, "The transaction was submitted before."),
-        "NOT_CANCELLABLE": Code(409, "It is too late to cancel: `stage` says where it is."),
-        "NOT_THE_SAME": Code(412, "It is not what `If-Match` says it is."),
+        "NOT_CANCELLABLE": Code(409, "It is too late to cancel; `stage` is the transfer's stage."),
+        "NOT_THE_SAME": Code(412, "The resource does not match `If-Match`."),
         "BODY_TOO_LARGE": Code(413, "The body is larger than 64 KiB, or 16 at `/auth`."),
         "URI_TOO_LONG": Code(414, "The request line is too long."),
-        "UNSUPPORTED_MEDIA_TYPE": Code(415, "The body is of another kind than this path takes."),
-        "EXPECTATION_FAILED": Code(417, "`Expect` asks for what this server does not do."),
-        "UNACCEPTABLE": Code(422, "The request can be read, and is refused."),
+        "UNSUPPORTED_MEDIA_TYPE": Code(415, "The path does not accept this media type."),
+        "EXPECTATION_FAILED": Code(417, "The server does not support this `Expect`."),
+        "UNACCEPTABLE": Code(422, "The request is well-formed, and refused."),
         "IDEMPOTENCY_KEY_REUSED": Code(422, "`transfer` was made with this key and another body."),
-        "SUBMISSION_MISMATCH": Code(422, "It is not what was asked for: `fields` differ."),
-        "NOT_MINED": Code(422, "Too few nodes know that the transaction was mined: try again."),
-        "DAILY_LIMIT": Code(422, "More than may be started in a UTC day."),
-        "OUTSTANDING_LIMIT": Code(422, "More than may be under way at a time."),
-        "RECIPIENT_REFUSED": Code(422, "The asset's issuer does not let the recipient be paid."),
+        "SUBMISSION_MISMATCH": Code(422, "`fields` of the transaction differ from the action."),
+        "NOT_MINED": Code(422, "Too few nodes have the transaction's receipt: try again."),
+        "DAILY_LIMIT": Code(422, "The owner's limit for a UTC day is reached."),
+        "OUTSTANDING_LIMIT": Code(422, "The owner's limit of pending transfers is reached."),
+        "RECIPIENT_REFUSED": Code(422, "The asset's issuer does not allow paying the recipient."),
         "TOO_MANY_FAILURES": Code(
             422, "Too many of the owner's transactions failed today at the service's expense."
         ),
-        "WEBHOOK_LIMIT": Code(422, "More webhooks than an owner may have, or register in a day."),
-        "UPGRADE_REQUIRED": Code(426, "This path speaks WebSocket, version 13."),
-        "TOO_MANY": Code(429, "More requests than one address or owner may make."),
-        "TOO_MANY_STREAMS": Code(429, "As many streams are open from this address as may be."),
+        "WEBHOOK_LIMIT": Code(422, "The owner's limit of webhooks, or of new ones a day."),
+        "UPGRADE_REQUIRED": Code(426, "The path accepts WebSocket connections, version 13, only."),
+        "TOO_MANY": Code(429, "The rate limit of the address or owner is reached."),
+        "TOO_MANY_STREAMS": Code(429, "The limit of streams from the address is reached."),
         "HEADERS_TOO_LARGE": Code(431, "The headers are too many or too long."),
-        "INTERNAL": Code(500, "Something went wrong on our side; the id names it in our log."),
-        "NOT_IMPLEMENTED": Code(501, "The request is coded in a way that this server cannot read."),
-        "UNAVAILABLE": Code(503, "Not now; trying again can help."),
-        "OVERLOADED": Code(503, "More requests wait than can be answered; try again later."),
-        "DATABASE_UNAVAILABLE": Code(503, "The database does not answer right now."),
-        "IDENTITY_UNAVAILABLE": Code(503, "The identity provider does not answer right now."),
-        "CHAIN_UNAVAILABLE": Code(503, "Nothing can be promised about that chain right now."),
-        "FEES_UNAVAILABLE": Code(
-            503, "What others charge for a transfer cannot be read right now."
-        ),
-        "LEDGER_UNAVAILABLE": Code(503, "The ledger cannot be read: nobody knows who may sign."),
-        "WEBHOOKS_UNAVAILABLE": Code(503, "Nobody sends to webhooks right now."),
-        "ORDER_BOOK_NOT_READY": Code(503, "No ledger has been folded yet: there is no book."),
+        "INTERNAL": Code(500, "Internal error; the log has it under the request's id."),
+        "NOT_IMPLEMENTED": Code(501, "The server does not support this transfer coding."),
+        "UNAVAILABLE": Code(503, "Temporarily unavailable: try again."),
+        "OVERLOADED": Code(503, "Too many requests wait: try again."),
+        "DATABASE_UNAVAILABLE": Code(503, "The database does not answer."),
+        "IDENTITY_UNAVAILABLE": Code(503, "The identity provider does not answer."),
+        "CHAIN_UNAVAILABLE": Code(503, "A chain's ingestion, nodes or relay are unhealthy."),
+        "FEES_UNAVAILABLE": Code(503, "Bridge fees or gas prices cannot be read."),
+        "LEDGER_UNAVAILABLE": Code(503, "Signers and trustlines cannot be read from the ledger."),
+        "WEBHOOKS_UNAVAILABLE": Code(503, "The webhook sender is not running."),
+        "ORDER_BOOK_NOT_READY": Code(503, "No ledger is ingested yet, so there is no order book."),
         "NOT_READY": Code(503, "The process should get no traffic; `reasons` says why."),
-        "STREAM_FULL": Code(503, "All places of the stream are taken."),
-        "STREAM_NOT_SERVED": Code(503, "This process serves no stream."),
+        "STREAM_FULL": Code(503, "The process has no room for another stream."),
+        "STREAM_NOT_SERVED": Code(503, "The process serves no stream."),
     }
 )
 """Every code. A released one keeps its status and meaning."""
@@ -135,19 +133,18 @@ _STATUS_CODES = {
 _MESSAGES = {
     "BAD_REQUEST": "the request cannot be read",
     "NOT_FOUND": "there is nothing at this path",
-    "BODY_TOO_LARGE": "the body is larger than this service accepts",
-    "URI_TOO_LONG": "the request line is longer than this service accepts",
-    "HEADERS_TOO_LARGE": "the headers are more or longer than this service accepts",
-    "NOT_IMPLEMENTED": "the request is coded in a way that this service does not read",
-    "OVERLOADED": "more requests wait than can be answered; try again later",
+    "BODY_TOO_LARGE": "the body is too large",
+    "URI_TOO_LONG": "the request line is too long",
+    "HEADERS_TOO_LARGE": "the headers are too many or too long",
+    "NOT_IMPLEMENTED": "the transfer coding is not supported",
+    "OVERLOADED": "too many requests wait; try again later",
     "INTERNAL": "something went wrong on our side",
 }
 
 
 class ApiError(Exception):
-    """Base of the errors that views raise."""
+    """Base of the errors that views raise. The status is that of the code."""
 
-    status: ClassVar[int]
     code: ClassVar[str]
     headers: Mapping[str, str] = MappingProxyType({})
 
@@ -170,14 +167,12 @@ class ApiError(Exception):
 class BadRequest(ApiError):
     """A parameter or body is malformed; the message names it."""
 
-    status = 400
     code = "BAD_REQUEST"
 
 
 class Unauthorized(ApiError):
     """No valid token. The answer does not say why: that would help a forger."""
 
-    status = 401
     code = "UNAUTHORIZED"
     headers = MappingProxyType({"WWW-Authenticate": "Bearer"})
 
@@ -188,23 +183,16 @@ class Unauthorized(ApiError):
 class Forbidden(ApiError):
     """The token is valid, and its owner may not do this."""
 
-    status = 403
     code = "FORBIDDEN"
 
 
-class NotTheOwner(Forbidden):
-    """The resource belongs to another account."""
-
-    code = "NOT_THE_OWNER"
-
-
 class NoStellarWallet(Forbidden):
-    """The identity provider keeps no Stellar wallet for the user, so the user owns nothing here."""
+    """The identity provider has no Stellar wallet of the user, so the user owns nothing here."""
 
     code = "NO_STELLAR_WALLET"
 
     def __init__(self) -> None:
-        super().__init__("the identity provider keeps no Stellar wallet for you; create one there")
+        super().__init__("the identity provider has no Stellar wallet of yours; create one there")
 
 
 class WalletChanged(Forbidden):
@@ -214,50 +202,38 @@ class WalletChanged(Forbidden):
 
     def __init__(self) -> None:
         super().__init__(
-            "the Stellar wallet that you have used here is not yours any more at the identity "
-            "provider; write to the operator"
+            "the identity provider no longer has the Stellar wallet that you have used here; "
+            "write to the operator"
         )
 
 
 class NotFound(ApiError):
     """No such resource."""
 
-    status = 404
     code = "NOT_FOUND"
 
 
 class Conflict(ApiError):
     """The resource is in another state by now."""
 
-    status = 409
     code = "CONFLICT"
-
-
-class PreconditionFailed(ApiError):
-    """`If-Match` names another version."""
-
-    status = 412
-    code = "NOT_THE_SAME"
 
 
 class UnsupportedMediaType(ApiError):
     """The path takes another Content-Type."""
 
-    status = 415
     code = "UNSUPPORTED_MEDIA_TYPE"
 
 
 class Unprocessable(ApiError):
     """Well-formed, and refused."""
 
-    status = 422
     code = "UNACCEPTABLE"
 
 
 class UpgradeRequired(ApiError):
     """The path takes WebSocket connections only."""
 
-    status = 426
     code = "UPGRADE_REQUIRED"
     headers = MappingProxyType({"Upgrade": "websocket", "Sec-WebSocket-Version": "13"})
 
@@ -265,7 +241,6 @@ class UpgradeRequired(ApiError):
 class TooManyRequests(ApiError):
     """A rate or connection limit is reached."""
 
-    status = 429
     code = "TOO_MANY"
     headers = MappingProxyType({"Retry-After": str(RETRY_AFTER_SECONDS)})
 
@@ -273,7 +248,6 @@ class TooManyRequests(ApiError):
 class Unavailable(ApiError):
     """A retry can help."""
 
-    status = 503
     code = "UNAVAILABLE"
     headers = MappingProxyType({"Retry-After": str(RETRY_AFTER_SECONDS)})
 
@@ -305,15 +279,6 @@ class FeesUnavailable(Unavailable):
     code = "FEES_UNAVAILABLE"
 
 
-class ProcessNotReady(Unavailable):
-    """The process should get no traffic, with the reasons."""
-
-    code = "NOT_READY"
-
-    def __init__(self, reasons: Sequence[str], **members: Any) -> None:
-        super().__init__("; ".join(reasons), reasons=list(reasons), **members)
-
-
 def register_error_handlers(app: Flask) -> None:
     """Register handlers for everything a view or the router can raise."""
     app.register_error_handler(ApiError, error_response)
@@ -324,7 +289,9 @@ def register_error_handlers(app: Flask) -> None:
 
 def error_response(error: ApiError) -> Response:
     """The HTTP response."""
-    response = _response(error.status, error.error_code, error.message, error.members)
+    response = _response(
+        CODES[error.error_code].status, error.error_code, error.message, error.members
+    )
     response.headers.update(error.headers)
     return response
 

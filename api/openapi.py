@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any, TypeAlias, get_args
 from flask import Flask
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
-from werkzeug.routing import Rule
 
 from api.auth.owner import RULES, public
 from api.errors import CODES
@@ -31,44 +30,56 @@ from api.parsing import JSON
 from api.rate_limits import UNLIMITED_PATHS
 from api.webhooks.schema import TRANSFER_CHANGED
 
-EVERYWHERE: Mapping[int, tuple[str, ...]] = {
+Json = dict[str, Any]
+_Refusals: TypeAlias = Mapping[int, Sequence[str]]
+"""Status → codes."""
+
+EVERYWHERE: _Refusals = {
     400: ("BAD_QUERY",),
     413: ("BODY_TOO_LARGE",),
     414: ("URI_TOO_LONG",),
     431: ("HEADERS_TOO_LARGE",),
     500: ("INTERNAL",),
+    503: ("OVERLOADED",),
 }
-"""Status → codes that any path may answer with."""
-
-BEFORE_THE_APP = frozenset({414, 431})
-"""Of these, what the server refuses before there is an app to give the request an id."""
-
-GUARDED: Mapping[int, tuple[str, ...]] = {
+"""Refusals of every path."""
+GUARDED: _Refusals = {
     401: ("UNAUTHORIZED",),
     403: ("NO_STELLAR_WALLET", "WALLET_CHANGED"),
     503: ("IDENTITY_UNAVAILABLE", "DATABASE_UNAVAILABLE"),
 }
-"""And what any path may that asks for a token."""
+"""Refusals of every path that requires a token."""
+COUNTED: _Refusals = {429: ("TOO_MANY",)}
+"""Refusals of every path with a rate limit (`api.rate_limits`)."""
 
-COUNTED: Mapping[int, tuple[str, ...]] = {429: ("TOO_MANY",)}
-"""And what any path may whose requests are counted (`api.rate_limits`)."""
-
-REQUEST_ID = HeaderDoc("X-Request-Id", "Names this request in our log.")
+_OUTSIDE_THE_APP = frozenset({413, 414, 429, 431, 500, 503})
+"""Statuses that the proxy or the server also answers with: such an answer has no request id."""
+_REQUEST_ID = HeaderDoc("X-Request-Id", "Id of this request in the service's log.")
+_USUAL_HEADERS: Mapping[int, tuple[HeaderDoc, ...]] = {
+    401: (HeaderDoc("WWW-Authenticate", "`Bearer`"),),
+    # The proxy counts connections, which has no such budget.
+    429: (RETRY_AFTER, *(replace(each, always=False) for each in RATE_LIMITS)),
+    503: (RETRY_AFTER,),
+}
 
 _INFO = """
 Moves stablecoins between EVM chains and Stellar, and publishes the order book of liquidity
-providers who swap USDC against local money.
+providers who swap USDC for fiat money.
 
 - Every error is JSON: `message` is for people and may change, `code` is stable.
-- Members may be added at any time: ignore what you do not know.
-- Amounts are text, never a float: decimals of 7 places in the order book, whole base units of the
-  chain's own asset on routes.
-- `HEAD` is answered wherever `GET` is, `OPTIONS` everywhere.
-- Send `X-Request-Id` (8 to 64 of `A-Za-z0-9._-`) to find your request in our log under it.
-- The [stream](/asyncapi.json) tells the order book as it changes.
+- New members may be added at any time: ignore unknown members.
+- Amounts are strings: decimals with 7 places in the order book, integers in base units of the
+  chain's asset on routes.
+- Every `GET` path also answers `HEAD`, and every path `OPTIONS`.
+- The log has a request under your `X-Request-Id` (8 to 64 of `A-Za-z0-9._-`), if you send one.
+- The [stream](/asyncapi.json) sends changes of the order book.
 """
-
-Json = dict[str, Any]
+_BEARER: Json = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": "JWT",
+    "description": "A token of ours (SEP-10 login), or the identity provider's access token.",
+}
 
 
 def openapi(app: Flask) -> Json:
@@ -79,11 +90,16 @@ def openapi(app: Flask) -> Json:
         operation = operation_of(app.view_functions[rule.endpoint])
         if operation is None:
             continue
-        auth_rule = _auth_rule(app, rule)
-        general = _general(auth_rule, is_counted=rule.rule not in UNLIMITED_PATHS)
+        hooks = app.before_request_funcs.get(rule.endpoint.rpartition(".")[0], [])
+        is_public = next(hook for hook in hooks if hook in RULES) is public
+        is_counted = rule.rule not in UNLIMITED_PATHS
+        refusals = _refusals(operation, is_public=is_public, is_counted=is_counted)
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
             path = paths.setdefault(template(rule.rule), {})
-            path[method.lower()] = _operation(operation, auth_rule, general, components)
+            path[method.lower()] = {
+                **_operation(operation, refusals, components),
+                "security": [] if is_public else [{"bearer": []}],
+            }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -95,43 +111,10 @@ def openapi(app: Flask) -> Json:
         "servers": [{"url": "/", "description": "The host that serves this document."}],
         "tags": [{"name": tag} for tag in get_args(Tag)],
         "paths": paths,
-        "webhooks": {TRANSFER_CHANGED.name: {"post": _posted(TRANSFER_CHANGED, components)}},
+        "webhooks": {TRANSFER_CHANGED.name: {"post": _callback(TRANSFER_CHANGED, components)}},
         "components": {
             "schemas": components.schemas,
             "securitySchemes": {"bearer": _BEARER},
-        },
-    }
-
-
-_BEARER: Json = {
-    "type": "http",
-    "scheme": "bearer",
-    "bearerFormat": "JWT",
-    "description": "A token of ours (SEP-10 login), or the identity provider's access token.",
-}
-
-
-def _posted(posted: CallbackDoc, components: "Components") -> Json:
-    headers = [
-        {
-            "name": header.name,
-            "in": "header",
-            "required": True,
-            "description": header.meaning,
-            "schema": dict(header.schema),
-        }
-        for header in posted.headers
-    ]
-    body = {"application/json": {"schema": components.schema(posted.shape)}}
-    return {
-        "operationId": posted.name,
-        "tags": [posted.tag],
-        "summary": posted.summary,
-        "description": posted.description,
-        "parameters": headers,
-        "requestBody": {"required": True, "content": body},
-        "responses": {
-            status: {"description": meaning} for status, meaning in posted.answers.items()
         },
     }
 
@@ -141,18 +124,27 @@ def template(rule: str) -> str:
     return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule)
 
 
-def _auth_rule(app: Flask, rule: Rule) -> Any:
-    hooks = app.before_request_funcs.get(rule.endpoint.rpartition(".")[0], [])
-    return next(hook for hook in hooks if hook in RULES)
+def public_refusals(operation: Operation) -> _Refusals:
+    """Refusals of an operation that needs no token and has a rate limit."""
+    return dict(sorted(_refusals(operation, is_public=True, is_counted=True).items()))
 
 
-_Refusals: TypeAlias = Mapping[int, Sequence[str]]
-"""Status → codes."""
-
-
-def _general(rule: Any, *, is_counted: bool) -> Sequence[_Refusals]:
-    """What a path may answer for being behind an auth rule, counted, and a path at all."""
-    return ({} if rule is public else GUARDED, COUNTED if is_counted else {}, EVERYWHERE)
+def _refusals(operation: Operation, *, is_public: bool, is_counted: bool) -> _Refusals:
+    """An operation's own refusals, those of its parameters, and those of every such path."""
+    found: dict[int, dict[str, None]] = {}
+    for code in operation.refusals:
+        found.setdefault(CODES[code].status, {})[code] = None
+    is_queried = any(parameter.place == "query" for parameter in operation.parameters)
+    for table in (
+        {400: ("REPEATED_PARAMETER",)} if is_queried else {},
+        {412: ("NOT_THE_SAME",)} if IF_MATCH in operation.parameters else {},
+        {} if is_public else GUARDED,
+        COUNTED if is_counted else {},
+        EVERYWHERE,
+    ):
+        for status, codes in table.items():
+            found.setdefault(status, {}).update(dict.fromkeys(codes))
+    return {status: tuple(codes) for status, codes in found.items()}
 
 
 class Components:
@@ -163,19 +155,17 @@ class Components:
 
     def schema(self, shape: Any, mode: JsonSchemaMode = "serialization") -> Json:
         """The schema of a type; named types in it become components."""
-        whole = _schema_of(shape, mode)
-        for name, part in whole.get("$defs", {}).items():
+        schema = dict(_schema_of(shape, mode))
+        for name, part in schema.pop("$defs", {}).items():
             self._put(name, part)
-        schema = {name: part for name, part in whole.items() if name != "$defs"}
         if schema.get("type") == "object" and "title" in schema:
             self._put(name := schema["title"], schema)
             return {"$ref": f"#/components/schemas/{name}"}
-        untitled: Json = _untitled(schema)
-        return untitled
+        return schema
 
     def _put(self, name: str, schema: Json) -> None:
         """Raises `ValueError` where two types have one name."""
-        schema = _untitled(schema)
+        schema = {key: value for key, value in schema.items() if key != "title"}
         if self.schemas.setdefault(name, schema) != schema:
             raise ValueError(f"two response types are called {name}")
 
@@ -186,12 +176,18 @@ def _schema_of(shape: Any, mode: JsonSchemaMode) -> Mapping[str, Any]:
     return TypeAdapter(shape).json_schema(
         mode=mode,
         ref_template="#/components/schemas/{model}",
-        schema_generator=_WithoutNullDefaults,
+        schema_generator=_SchemaGenerator,
     )
 
 
-class _WithoutNullDefaults(GenerateJsonSchema):
-    """Leaves out `default: null`: generators of typed clients make such a member required."""
+class _SchemaGenerator(GenerateJsonSchema):
+    """Leaves out titles of members, which repeat names, and `default: null`.
+
+    Generators of typed clients make a member with that default required.
+    """
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
 
     def default_schema(self, schema: Any) -> JsonSchemaValue:
         made = super().default_schema(schema)
@@ -200,7 +196,7 @@ class _WithoutNullDefaults(GenerateJsonSchema):
 
 _ERROR: Json = {
     "type": "object",
-    "description": "What every refusal looks like.",
+    "description": "The body of every error.",
     "properties": {
         "message": {"type": "string", "description": "For people; it may change."},
         "code": {
@@ -217,36 +213,42 @@ _ERROR: Json = {
 }
 
 
-def _untitled(schema: Any) -> Any:
-    """Without the titles that pydantic makes of names: they say nothing more."""
-    if isinstance(schema, dict):
-        return {
-            name: {key: _untitled(part) for key, part in value.items()}
-            if name == "properties"
-            else _untitled(value)
-            for name, value in schema.items()
-            if name != "title" or not isinstance(value, str)
-        }
-    return [_untitled(part) for part in schema] if isinstance(schema, list) else schema
-
-
-def _operation(
-    operation: Operation, rule: Any, general: Sequence[_Refusals], components: Components
-) -> Json:
-    said: Json = {
+def _operation(operation: Operation, refusals: _Refusals, components: Components) -> Json:
+    responses = {
+        **{str(status): _refusal(operation, status, refusals[status]) for status in refusals},
+        **{str(each.status): _answer(operation, each, components) for each in operation.answers},
+    }
+    shown: Json = {
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "security": [] if rule is public else [{"bearer": []}],
         "parameters": [_parameter(parameter) for parameter in operation.parameters],
-        "responses": dict(sorted(_responses(operation, general, components).items())),
+        "responses": dict(sorted(responses.items())),
     }
     if operation.description:
-        said["description"] = operation.description
+        shown["description"] = operation.description
     if operation.body is not None:
         schema = components.schema(operation.body, "validation")
-        said["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
-    return said
+        shown["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+    return shown
+
+
+def _callback(callback: CallbackDoc, components: Components) -> Json:
+    body = {JSON: {"schema": components.schema(callback.shape)}}
+    return {
+        "operationId": callback.name,
+        "tags": [callback.tag],
+        "summary": callback.summary,
+        "description": callback.description,
+        "parameters": [
+            _parameter(Parameter(each.name, each.meaning, each.schema, "header", required=True))
+            for each in callback.headers
+        ],
+        "requestBody": {"required": True, "content": body},
+        "responses": {
+            status: {"description": meaning} for status, meaning in callback.answers.items()
+        },
+    }
 
 
 def _parameter(parameter: Parameter) -> Json:
@@ -259,113 +261,55 @@ def _parameter(parameter: Parameter) -> Json:
     }
 
 
-def _responses(operation: Operation, general: Sequence[_Refusals], components: Components) -> Json:
-    said = {str(a.status): _answer(operation, a, components) for a in operation.answers}
-    for status, codes in _refusals(operation, general).items():
-        if str(status) not in said:
-            headers = operation.refusal_headers.get(status, ())
-            said[str(status)] = _refusal(operation, status, codes, headers)
-    return said
-
-
-def _refusals(operation: Operation, general: Sequence[_Refusals]) -> Mapping[int, tuple[str, ...]]:
-    """Status → codes: its own, and those of the general tables."""
-    found: dict[int, dict[str, None]] = {}
-    for code in operation.refusals:
-        found.setdefault(CODES[code].status, {})[code] = None
-    for table in (_by_parameters(operation), *general):
-        for status, codes in table.items():
-            found.setdefault(status, {}).update(dict.fromkeys(codes))
-    return {status: tuple(codes) for status, codes in found.items()}
-
-
-def _by_parameters(operation: Operation) -> Mapping[int, tuple[str, ...]]:
-    """What reading its parameters can refuse, whoever reads them."""
-    is_queried = any(parameter.place == "query" for parameter in operation.parameters)
-    return {
-        400: ("REPEATED_PARAMETER",) if is_queried else (),
-        **({412: ("NOT_THE_SAME",)} if IF_MATCH in operation.parameters else {}),
-    }
-
-
 def _answer(operation: Operation, answer: ResponseDoc, components: Components) -> Json:
-    said: Json = {
+    shown: Json = {
         "description": answer.meaning,
-        "headers": _headers((*answer.headers, REQUEST_ID)),
+        "headers": _headers(answer.status, answer.headers),
     }
     if answer.shape is not None:
         media: Json = {"schema": components.schema(answer.shape)}
         example = examples(operation.name).get(str(answer.status))
         if example is not None:
             media["example"] = example
-        said["content"] = {answer.media_type: media}
-    return said
+        shown["content"] = {answer.media_type: media}
+    return shown
 
 
-def public_refusals(operation: Operation) -> Mapping[int, tuple[str, ...]]:
-    """Status → codes of an operation that needs no token and is counted."""
-    return dict(sorted(_refusals(operation, _general(public, is_counted=True)).items()))
-
-
-def _refusal(
-    operation: Operation, status: int, codes: Sequence[str], headers: Iterable[HeaderDoc]
-) -> Json:
+def _refusal(operation: Operation, status: int, codes: Sequence[str]) -> Json:
     known = {**examples("*"), **examples(operation.name)}
-    request_id = replace(REQUEST_ID, always=status not in BEFORE_THE_APP)
-    usual = (*_USUAL_HEADERS.get(status, ()), *_headers_of(codes))
     media: Json = {
         "schema": {
             "allOf": [{"$ref": "#/components/schemas/Error"}],
             "properties": {"code": {"enum": list(codes)}},
-        }
+        },
+        "examples": {code: {"value": known[code]} for code in codes if code in known},
     }
-    shown = {code: {"value": known[code]} for code in codes if code in known}
-    if shown:
-        media["examples"] = shown
+    own = operation.refusal_headers.get(status, ())
     return {
         "description": "\n".join(f"- `{code}`: {CODES[code].meaning}" for code in codes),
-        "headers": _headers((*headers, *usual, request_id)),
-        "content": {"application/json": media},
+        "headers": _headers(status, (*own, *_USUAL_HEADERS.get(status, ()))),
+        "content": {JSON: media},
     }
 
 
-_USUAL_HEADERS: Mapping[int, tuple[HeaderDoc, ...]] = {
-    401: (HeaderDoc("WWW-Authenticate", "`Bearer`"),),
-    429: (RETRY_AFTER,),
-    503: (RETRY_AFTER,),
-}
-
-
-_CODE_HEADERS: Mapping[str, tuple[HeaderDoc, ...]] = {"TOO_MANY": RATE_LIMITS}
-
-
-def _headers_of(codes: Sequence[str]) -> Iterator[HeaderDoc]:
-    """Headers that come with codes; with one of several, they need not be there."""
-    for code in codes:
-        for header in _CODE_HEADERS.get(code, ()):
-            yield replace(header, always=len(codes) == 1)
-
-
-def _headers(headers: Iterable[HeaderDoc]) -> Json:
+def _headers(status: int, headers: Iterable[HeaderDoc]) -> Json:
+    """With the request id, which is there unless the answer may come from outside of the app."""
+    request_id = replace(_REQUEST_ID, always=status not in _OUTSIDE_THE_APP)
     return {
         header.name: {
             "description": header.meaning,
             "schema": dict(header.schema),
             **({} if header.always else {"required": False}),
         }
-        for header in headers
+        for header in (*headers, request_id)
     }
 
 
-def examples(operation: str) -> Mapping[str, Any]:
-    """Status, or code of a refusal → an answer that the app once gave (`*`: to any request)."""
-    return _examples().get(operation, {})
-
-
 @cache
-def _examples() -> Mapping[str, Mapping[str, Any]]:
+def examples(operation: str) -> Mapping[str, Any]:
+    """Status, or code of a refusal → a real answer (`*`: to any request)."""
     known: Mapping[str, Mapping[str, Any]] = json.loads(EXAMPLES.read_bytes())
-    return known
+    return known.get(operation, {})
 
 
 EXAMPLES = Path(__file__).parent / "document" / "examples.json"

@@ -9,7 +9,7 @@ Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema (2020-12)."""
 ParameterPlace: TypeAlias = Literal["query", "path", "header"]
 Tag: TypeAlias = Literal[
-    "Who is asking",
+    "Authentication",
     "Routes",
     "Transfers",
     "Webhooks",
@@ -48,7 +48,7 @@ class HeaderDoc:
 
 @dataclass(frozen=True, slots=True)
 class ResponseDoc:
-    """A response that is no refusal. `shape` is a type that pydantic knows, None for no body."""
+    """A response that is no refusal. `shape` is a type for pydantic, None for no body."""
 
     status: int
     meaning: str
@@ -59,7 +59,7 @@ class ResponseDoc:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A method of a path. What every path may answer (`openapi.EVERYWHERE`) is not in it."""
+    """A method of a path, without the refusals of every path (`openapi.EVERYWHERE`)."""
 
     name: str
     """Its `operationId`: stable, clients are generated from it."""
@@ -90,17 +90,17 @@ class CallbackDoc:
     """Status, or `2XX` and the like → what follows."""
 
 
-ETAG = HeaderDoc("ETag", "Of these very bytes: send it back as `If-None-Match` and get a `304`.")
-CACHE_CONTROL = HeaderDoc("Cache-Control", "`no-cache`: keep it, and ask whether it still holds.")
+ETAG = HeaderDoc("ETag", "Of these bytes: `If-None-Match` with it gets a `304`.")
+CACHE_CONTROL = HeaderDoc("Cache-Control", "`no-cache`: caches must revalidate.")
 NO_STORE = HeaderDoc("Cache-Control", "`no-store`")
-RETRY_AFTER = HeaderDoc("Retry-After", "Seconds after which trying again can help.", WHOLE)
+RETRY_AFTER = HeaderDoc("Retry-After", "Seconds to wait before trying again.", WHOLE)
 RATE_LIMITS = (
-    HeaderDoc("RateLimit-Policy", '`"reads";q=6000;w=60`: the budget, its requests, its seconds.'),
-    HeaderDoc("RateLimit", '`"reads";r=0;t=40`: none is left, and in how many seconds all are.'),
+    HeaderDoc("RateLimit-Policy", '`"reads";q=6000;w=60`: budget, requests, seconds.'),
+    HeaderDoc("RateLimit", '`"reads";r=0;t=40`: requests left, seconds until the reset.'),
 )
-IF_NONE_MATCH = Parameter("If-None-Match", "Entity tags that the client has.", place="header")
-IF_MATCH = Parameter("If-Match", "Entity tags of which the answer must be one.", place="header")
-TRANSFER_ID = Parameter("transfer", "Its id.", place="path", required=True)
+IF_NONE_MATCH = Parameter("If-None-Match", "Entity tags of cached responses.", place="header")
+IF_MATCH = Parameter("If-Match", "Entity tags; the response must have one of them.", place="header")
+TRANSFER_ID = Parameter("transfer", "Id of the transfer.", place="path", required=True)
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -128,7 +128,7 @@ def operation(
     if cached:
         parameters = (*parameters, IF_NONE_MATCH, IF_MATCH)
         headers = (ETAG, CACHE_CONTROL, *headers)
-        also = (*also, ResponseDoc(304, "The client has it already.", headers=headers))
+        also = (*also, ResponseDoc(304, "Not modified.", headers=headers))
 
     def describe(view: View) -> View:
         summary, _, description = cleandoc(view.__doc__ or "").partition("\n")
@@ -154,7 +154,7 @@ def operation(
 
 
 def operation_of(view: Callable[..., Any]) -> Operation | None:
-    """The operation that a view is described with; None for a page, which is no part of the API."""
+    """The description of a view; None for pages, which are no part of the API."""
     found: Operation | None = vars(view).get("operation")
     return found
 

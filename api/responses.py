@@ -16,7 +16,7 @@ from flask.json.provider import JSONProvider
 from werkzeug.datastructures import Accept
 from werkzeug.http import parse_accept_header
 
-from api.errors import PreconditionFailed, error_response
+from api.errors import ApiError, error_response
 from warehouse_schema.identifiers import UnixSeconds
 
 K = TypeVar("K", bound=Hashable)
@@ -153,7 +153,7 @@ def _conditional(response: Response) -> Response:
     """
     response.make_conditional(request)
     if response.status_code == HTTPStatus.PRECONDITION_FAILED:
-        return error_response(PreconditionFailed("this is not what If-Match names any more"))
+        return error_response(ApiError("the resource does not match If-Match", code="NOT_THE_SAME"))
     return response
 
 

@@ -8,14 +8,14 @@ Decimal7: TypeAlias = Annotated[
     str,
     Field(
         pattern=r"^-?(0|[1-9][0-9]*)(\.[0-9]{0,6}[1-9])?$",
-        description="A decimal of at most 7 places: no exponent, no trailing zeros.",
+        description="A decimal with at most 7 places, without exponent or trailing zeros.",
     ),
 ]
 BaseUnitsText: TypeAlias = Annotated[
     str,
     Field(
         pattern="^(0|[1-9][0-9]*)$",
-        description="A whole number of the base units of the chain's own asset.",
+        description="An integer in base units of the asset.",
     ),
 ]
 Time: TypeAlias = Annotated[
@@ -29,7 +29,7 @@ TimeText: TypeAlias = Annotated[
     str,
     Field(
         pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$",
-        description="ISO 8601, UTC, to the microsecond where that is known.",
+        description="ISO 8601, UTC, with microseconds where known.",
     ),
 ]
 Holder: TypeAlias = Annotated[

@@ -18,33 +18,29 @@ from indexer.policy.sponsorship import (
 )
 
 FEE_ALLOWANCE = 2 * FEE_BID
-"""Stroops beside the reserves: fees of creating an account and opening a trustline, with room."""
+"""Stroops in addition to the reserves: bids for creating an account and opening a trustline."""
 
 
 class NeededTrustline(TypedDict):
-    """A trustline that the owner has to open before the deposit can be delivered.
+    """A trustline that the owner must open before the deposit can be delivered.
 
-    Paying first is safe: the delivery waits for the trustline, and anybody can repeat it.
+    Paying first is safe: the delivery waits for the trustline.
     """
 
-    asset: Annotated[str, Field(description="`stellar:CODE:ISSUER`: what to trust.")]
+    asset: Annotated[str, Field(description="`stellar:CODE:ISSUER`.")]
     creates_account: Annotated[
-        bool, Field(description="Whether the owner has no account on the ledger either.")
+        bool, Field(description="Whether the owner's account is not on the ledger either.")
     ]
     reserve: Annotated[
         BaseUnitsText,
-        Field(
-            description=(
-                "Stroops of XLM that it takes to do it yourself: reserves, and ample for fees."
-            )
-        ),
+        Field(description="Stroops that the owner needs to open it: reserves and fees."),
     ]
     sponsored: Annotated[
         bool,
         Field(
             description=(
-                "Whether the service pays the reserves as things stand, once the deposit is paid "
-                "and irreversible (`AWAITING_TRUSTLINE`). A forecast before that, no promise."
+                "Whether the service pays the reserves, once the deposit is paid and final "
+                "(`AWAITING_TRUSTLINE`). Before that it is a forecast."
             )
         ),
     ]
@@ -52,10 +48,10 @@ class NeededTrustline(TypedDict):
         SponsorRefusal | None,
         Field(
             description=(
-                "Why it does not: `no_sponsor` is at work; the service's `budget_used` for today, "
-                "or `payer_budget_used`, that of the paying address; `deposit_too_small`; "
-                "`already_sponsored` for this owner and asset; `failed_too_often`. The owner "
-                "can open the trustline at any time."
+                "Why it does not. `no_sponsor`: no sponsor account runs; `budget_used` and "
+                "`payer_budget_used`: the day's budget of the service, or of the paying address, "
+                "is used; `deposit_too_small`; `already_sponsored`: this owner and asset; "
+                "`failed_too_often`. The owner can open the trustline at any time."
             )
         ),
     ]

@@ -1,1 +1,1 @@
-"""Who may call what."""
+"""Authentication of requests: our tokens, SEP-10 login, the identity provider."""

@@ -1,4 +1,4 @@
-"""What the paths of `/v1/session` show, as types."""
+"""Response bodies of `/auth` and `/v1/session`."""
 
 from typing import Annotated, Literal
 
@@ -9,27 +9,27 @@ from api.text_types import AccountText, Time
 
 
 class Challenge(TypedDict):
-    """What the account has to sign (SEP-10)."""
+    """The challenge that the account signs (SEP-10)."""
 
     transaction: Annotated[str, Field(description="A transaction envelope, XDR in base64.")]
-    network_passphrase: Annotated[str, Field(description="Of the network to sign it for.")]
+    network_passphrase: Annotated[str, Field(description="Passphrase of the network.")]
 
 
 class Token(TypedDict):
-    """What to send as `Authorization: Bearer …` from now on."""
+    """The value of `Authorization: Bearer …` in later requests."""
 
     token: Annotated[str, Field(description="A JWT whose subject is the account.")]
 
 
 class Session(TypedDict):
-    """Who is asking."""
+    """The session of a token."""
 
-    account: Annotated[AccountText, Field(description="The Stellar account that owns all this.")]
-    issuer: Annotated[str, Field(description="Who gave the token out.")]
-    expires_at: Annotated[Time, Field(description="Until when the token is good.")]
+    account: Annotated[AccountText, Field(description="The owner's Stellar account.")]
+    issuer: Annotated[str, Field(description="`iss` of the token.")]
+    expires_at: Annotated[Time, Field(description="Expiry of the token.")]
 
 
 class Revoked(TypedDict):
-    """The token is given up."""
+    """The token is revoked."""
 
     revoked: Literal[True]

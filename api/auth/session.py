@@ -15,11 +15,9 @@ session.before_request(owner_only)
 
 
 @session.get("/v1/session")
-@operation(
-    "showSession", "Who is asking", {200: "Who is asking, and until when the token is good."}
-)
+@operation("showSession", "Authentication", {200: "The session."})
 def show() -> schema.Session:
-    """Whose the token is."""
+    """Show the session of the token."""
     shown = current_session()
     return {
         "account": shown.account,
@@ -30,18 +28,18 @@ def show() -> schema.Session:
 
 @session.delete("/v1/session")
 @operation(
-    "endSession", "Who is asking", {200: "The token is given up."}, refusals=("NOT_OUR_TOKEN",)
+    "endSession", "Authentication", {200: "The token is revoked."}, refusals=("NOT_OUR_TOKEN",)
 )
 def end() -> schema.Revoked:
     """Log out.
 
-    The token is refused from the next request on.
+    The token is invalid from the next request on.
     """
     ended = current_session()
     if ended.jti is None:
         raise BadRequest(
-            f"this token is {ended.issuer}'s, and only there can it be ended: log out with its "
-            "client; the token itself is good until it expires",
+            f"a token of {ended.issuer} cannot be revoked here: log out there; the token stays "
+            "valid until it expires",
             code="NOT_OUR_TOKEN",
         )
     Revocations(deps().engine).add(ended.jti, ended.expires_at, deps().clock())

@@ -25,7 +25,7 @@ MAX_BODY_BYTES = 16 * 1024
 """Twice the longest challenge: a form may encode a character as three bytes."""
 
 _ACCOUNT: Schema = {"type": "string", "format": "stellar-account", "pattern": "^G[A-Z2-7]{55}$"}
-_ANY_ORIGIN = HeaderDoc("Access-Control-Allow-Origin", "`*`: wallets are web pages.")
+_ANY_ORIGIN = HeaderDoc("Access-Control-Allow-Origin", "`*`, for wallets in browsers.")
 
 auth = Blueprint("auth", __name__)
 auth.before_request(public)
@@ -46,7 +46,7 @@ class SignInOff(NotFound):
 @auth.get(TOML)
 @operation(
     "showStellarToml",
-    "Who is asking",
+    "Authentication",
     {200: "The file."},
     shape=str,
     media_type="text/plain",
@@ -54,7 +54,7 @@ class SignInOff(NotFound):
     cached=True,
 )
 def give_stellar_toml() -> Response:
-    """What wallets read first (SEP-1)."""
+    """The stellar.toml of this service (SEP-1)."""
     configured = deps()
     text = stellar_toml(
         configured.network, configured.sep10, configured.statement, configured.webhook_key
@@ -65,28 +65,28 @@ def give_stellar_toml() -> Response:
 @auth.get(AUTH)
 @operation(
     "getChallenge",
-    "Who is asking",
+    "Authentication",
     {200: "The challenge."},
     headers=(NO_STORE, _ANY_ORIGIN),
     parameters=(
-        Parameter("account", "The account that signs in.", _ACCOUNT, required=True),
-        Parameter("home_domain", "Of which service a token is wanted."),
+        Parameter("account", "The account that logs in.", _ACCOUNT, required=True),
+        Parameter("home_domain", "Home domain of this service."),
     ),
     refusals=("BAD_ADDRESS", "BAD_MEMO", "BAD_HOME_DOMAIN", "SIGN_IN_OFF"),
 )
 def give_challenge() -> schema.Challenge:
     """A challenge for an account to sign (SEP-10).
 
-    Nothing is stored of it. `home_domain` is this service's own, if it is named.
+    The service stores nothing of it.
     """
     sep10, _, _ = _require_sign_in()
     # Ignores other parameters, also `client_domain`: its stellar.toml is never fetched.
     query = read_query(("account", "memo", "home_domain"), others=True)
     if "memo" in query:
-        raise BadRequest("memo: an account is one owner here", code="BAD_MEMO")
+        raise BadRequest("memo is not supported: an account is one owner", code="BAD_MEMO")
     home_domain = query.get("home_domain", sep10.home_domain)
     if home_domain not in sep10.home_domains:
-        raise BadRequest(f"home_domain: this is {sep10.home_domain}", code="BAD_HOME_DOMAIN")
+        raise BadRequest(f"home_domain must be {sep10.home_domain}", code="BAD_HOME_DOMAIN")
     try:
         account = stellar_account(query.get("account", ""))
     except ValueError:
@@ -101,7 +101,7 @@ def give_challenge() -> schema.Challenge:
 @auth.post(AUTH)
 @operation(
     "signIn",
-    "Who is asking",
+    "Authentication",
     {200: "The token."},
     headers=(NO_STORE, _ANY_ORIGIN),
     # Of two media types openapi-python-client 0.29 makes a module that cannot be imported.
@@ -115,9 +115,9 @@ def give_challenge() -> schema.Challenge:
 def take_challenge() -> schema.Token:
     """A token for a signed challenge (SEP-10).
 
-    Signed by keys of the account that reach its medium threshold. A challenge gives one token.
-    Errors carry their `message` once more as `error`. As SEP-10 asks, a form
-    (`application/x-www-form-urlencoded`) with the same field is read too.
+    The signatures must reach the account's medium threshold. A challenge gives one token.
+    Errors have their `message` also as `error`. As SEP-10 requires, the body may also be a form
+    (`application/x-www-form-urlencoded`).
     """
     sep10, accounts, tokens = _require_sign_in()
     if len(request.get_data()) > MAX_BODY_BYTES:
@@ -135,7 +135,7 @@ def _require_sign_in() -> tuple[Sep10, Accounts, Tokens]:
     configured = deps()
     sep10, accounts, tokens = configured.sep10, configured.accounts, configured.tokens
     if sep10 is None or accounts is None or tokens is None:
-        raise SignInOff("this service signs nobody in")
+        raise SignInOff("this service has no SEP-10 login")
     return sep10, accounts, tokens
 
 

@@ -1,4 +1,4 @@
-"""The documents, as bytes that lie ready, and the page that shows them."""
+"""The documents, and the page that shows them."""
 
 import threading
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def show_openapi() -> Response:
 @document.get("/asyncapi.json")
 @operation("showAsyncapi", "Documents", {200: "The document."}, shape=dict[str, Any], cached=True)
 def show_asyncapi() -> Response:
-    """What the stream says (AsyncAPI 3)."""
+    """The document of the stream (AsyncAPI 3)."""
     return _say("asyncapi")
 
 

@@ -9,32 +9,32 @@ from indexer.facts.health import HealthReason
 
 
 class Alive(TypedDict):
-    """The process lives."""
+    """The process answers."""
 
     status: Literal["alive"]
 
 
 class ChainReadiness(TypedDict):
-    """How the ingestion of a chain stands."""
+    """The ingestion of a chain."""
 
     chain: Annotated[str, Field(description="CAIP-2 id.")]
     height: Annotated[int | None, Field(description="Last block or ledger; null before the first.")]
     lag_seconds: Annotated[int | None, Field(description="Behind the chain's head.")]
     age_seconds: Annotated[int | None, Field(description="Since the last block was ingested.")]
-    reason: Annotated[HealthReason | None, Field(description="Why it is unwell; null when well.")]
+    reason: Annotated[HealthReason | None, Field(description="Why it is unhealthy; null: healthy.")]
 
 
 class Ready(TypedDict):
-    """Traffic is welcome."""
+    """The process is ready for traffic."""
 
     status: Literal["ready"]
     chains: list[ChainReadiness]
 
 
 class NotReady(TypedDict):
-    """Traffic is not welcome, and why."""
+    """The process should get no traffic, and why."""
 
     message: str
-    code: Literal["NOT_READY", "DATABASE_UNAVAILABLE"]
+    code: Literal["NOT_READY", "DATABASE_UNAVAILABLE", "OVERLOADED"]
     reasons: NotRequired[list[str]]
     chains: NotRequired[list[ChainReadiness]]

@@ -1,6 +1,7 @@
 """`GET /healthz`: liveness. `GET /readyz`: readiness, and whether the data is current."""
 
 from functools import cache
+from typing import Any
 
 from flask import Blueprint
 from sqlalchemy.exc import OperationalError
@@ -8,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 from api.auth.owner import public
 from api.availability import followed_chains, health_problems
 from api.deps import deps, snapshot
-from api.errors import ProcessNotReady
+from api.errors import Unavailable
 from api.health import schema
 from api.operation import RETRY_AFTER, ResponseDoc, operation
 from indexer.facts.health import assess
@@ -20,9 +21,9 @@ health.before_request(public)
 
 
 @health.get("/healthz")
-@operation("isAlive", "Health", {200: "It does."})
+@operation("isAlive", "Health", {200: "Alive."})
 def alive() -> schema.Alive:
-    """Whether the process lives."""
+    """Liveness: whether the process answers."""
     return {"status": "alive"}
 
 
@@ -30,16 +31,14 @@ def alive() -> schema.Alive:
 @operation(
     "isReady",
     "Health",
-    {200: "Traffic is welcome."},
-    also=(
-        ResponseDoc(503, "It is not, for these reasons.", schema.NotReady, headers=(RETRY_AFTER,)),
-    ),
+    {200: "Ready."},
+    also=(ResponseDoc(503, "Not ready.", schema.NotReady, headers=(RETRY_AFTER,)),),
 )
 def ready() -> schema.Ready:
-    """Whether to send traffic here.
+    """Readiness: whether to send traffic here.
 
-    Database, tables of this build, every chain that is followed, and that the money was looked
-    at within the hour.
+    Checks the database, its revision, the ingestion of each chain, and that the last
+    reconciliation is less than an hour old.
     """
     network = deps().network
     try:
@@ -48,12 +47,12 @@ def ready() -> schema.Ready:
         if revision != _build_revision():
             # The tables below may not exist, or not as this build reads them.
             reason = f"the database is at revision {revision}, this build at {_build_revision()}"
-            raise ProcessNotReady([reason], chains=[])
+            raise _not_ready([reason], chains=[])
         with snapshot() as connection:
             statuses = followed_chains(network, chain_status_on(connection, network))
             reasons = health_problems(connection, network, statuses)
     except OperationalError as error:
-        raise ProcessNotReady(["the database cannot be reached"]) from error
+        raise _not_ready(["the database cannot be reached"]) from error
     chains: list[schema.ChainReadiness] = [
         {
             "chain": status.chain,
@@ -65,8 +64,12 @@ def ready() -> schema.Ready:
         for status in statuses
     ]
     if reasons:
-        raise ProcessNotReady(reasons, chains=chains)
+        raise _not_ready(reasons, chains=chains)
     return {"status": "ready", "chains": chains}
+
+
+def _not_ready(reasons: list[str], **members: Any) -> Unavailable:
+    return Unavailable("; ".join(reasons), code="NOT_READY", reasons=reasons, **members)
 
 
 @cache

@@ -1,1 +1,1 @@
-"""`/v1/quotes`: what a transfer costs, promised for some minutes."""
+"""`/v1/quotes`: prices of transfers, valid for some minutes."""

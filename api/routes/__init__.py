@@ -1,1 +1,1 @@
-"""`/v1/routes`: what can be transferred from where to where."""
+"""`/v1/routes`: routes of transfers, and which chains are available."""

@@ -1,4 +1,4 @@
-"""What `/v1/routes` shows, as types: `responses.py` makes them, the document is made of them."""
+"""Response bodies of `/v1/routes`."""
 
 from typing import Annotated
 
@@ -10,36 +10,36 @@ from indexer.config.routes import Direction, FundingMode, Mechanism, QuotedFee, 
 
 
 class RouteFee(TypedDict):
-    """What a quote on the route adds up."""
+    """Fees of a route."""
 
-    service_fee_bps: Annotated[int, Field(ge=0, description="Of the amount sent.")]
-    quoted: Annotated[list[QuotedFee], Field(description="Fees of others, told by a quote.")]
+    service_fee_bps: Annotated[int, Field(ge=0, description="Basis points of the sent amount.")]
+    quoted: Annotated[list[QuotedFee], Field(description="Further fees; a quote has the amounts.")]
 
 
 class RouteEnd(TypedDict):
-    """A chain at which the route begins or ends."""
+    """A source or destination chain of a route."""
 
     chain: Annotated[str, Field(description="CAIP-2 id.")]
     asset: Annotated[str, Field(description="CAIP-19 id.")]
     min_amount: BaseUnitsText
     max_amount: BaseUnitsText
-    amount_step: Annotated[BaseUnitsText, Field(description="Amounts are multiples of it.")]
+    amount_step: Annotated[BaseUnitsText, Field(description="Amounts must be multiples of it.")]
     funding_modes: list[FundingMode]
     expected_seconds: Annotated[
-        int, Field(ge=0, description="Usually spent on this side; the two sides add up.")
+        int, Field(ge=0, description="Usual time on this chain; add both chains'.")
     ]
     available: Annotated[
-        bool, Field(description="False while the chain's ingestion or relayer is unwell.")
+        bool, Field(description="False while the chain's ingestion or relay is unhealthy.")
     ]
 
 
 class Route(TypedDict):
-    """A coin and a direction, over many chains."""
+    """A coin and a direction, with its chains."""
 
     id: RouteId
     direction: Direction
     mechanism: Mechanism
-    enabled: Annotated[bool, Field(description="Whether this network has both ends.")]
+    enabled: Annotated[bool, Field(description="Whether the network has chains on both sides.")]
     fee: RouteFee
     source_chains: list[RouteEnd]
     dest_chains: list[RouteEnd]

@@ -23,9 +23,9 @@ routes.after_request(cacheable)
     "listRoutes", "Routes", {200: "All routes."}, cached=True, refusals=("DATABASE_UNAVAILABLE",)
 )
 def list_routes() -> schema.Routes:
-    """What can be transferred from where to where.
+    """List the routes of transfers.
 
-    Every route, with the chains that can be relied on now marked `available`.
+    `available` marks the chains that are healthy now.
     """
     network = deps().network
     with snapshot() as conn:

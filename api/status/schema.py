@@ -1,4 +1,4 @@
-"""What `/v1/status` shows, as types: `views.py` makes them, the document is made of them."""
+"""Response body of `/v1/status`."""
 
 from typing import Annotated, Literal
 
@@ -13,55 +13,53 @@ Amount = Annotated[
     str,
     Field(
         pattern="^(0|[1-9][0-9]*)$",
-        description="A whole number with 7 decimals, whatever the chain.",
+        description="In units of 10⁻⁷, on every chain.",
     ),
 ]
 Count = Annotated[int, Field(ge=0)]
 
 
 class Sum(TypedDict):
-    """Movements, and what they moved together."""
+    """Number and total amount of movements."""
 
     count: Count
     amount: Amount
 
 
 class Flow(TypedDict):
-    """What went from one chain to another since they are followed."""
+    """Movements from one chain to another since ingestion began."""
 
     mechanism: Literal["cctp", "oft"]
-    source_chain: Annotated[str | None, Field(description="CAIP-2 id; null: no chain of ours.")]
-    dest_chain: Annotated[str | None, Field(description="CAIP-2 id; null: no chain of ours.")]
+    source_chain: Annotated[str | None, Field(description="CAIP-2 id; null: chain not ingested.")]
+    dest_chain: Annotated[str | None, Field(description="CAIP-2 id; null: chain not ingested.")]
     sent: Sum
     delivered: Sum
-    fees: Annotated[Amount, Field(description="Taken on the way, of what was delivered.")]
+    fees: Annotated[Amount, Field(description="Deducted by the bridge, of delivered movements.")]
     on_the_way: Sum
     unexplained: Annotated[
         Sum,
         Field(
-            description="Delivered, of which the sending was not seen: before the source was "
-            "followed, or not read so far. sent + unexplained = delivered + fees + on_the_way."
+            description="Delivered without an ingested send, which is older than the ingestion or "
+            "not ingested yet. sent + unexplained = delivered + fees + on_the_way."
         ),
     ]
 
 
 class Status(TypedDict):
-    """Whether the money adds up, as it was looked at last."""
+    """The last reconciliation: whether the money adds up."""
 
-    at: Annotated[TimeText | None, Field(description="As of when; null: nobody looked so far.")]
-    adds_up: Annotated[bool | None, Field(description="Whether nothing was found.")]
+    at: Annotated[TimeText | None, Field(description="Of the reconciliation; null: none yet.")]
+    adds_up: Annotated[bool | None, Field(description="Whether there are no findings.")]
     reasons: Annotated[
         list[str],
         Field(
-            description="Why not to rely on this: chains that are not well, as `/readyz` has them, "
-            "and a reconciliation that is over an hour old. Empty when all is well."
+            description="Why this may be wrong: unhealthy chains, as in `/readyz`, and a "
+            "reconciliation that is over an hour old. Empty when all is healthy."
         ),
     ]
     flows: list[Flow]
-    under_way: Annotated[
-        dict[Stage, Count], Field(description="Transfers that are not over, by stage.")
-    ]
+    under_way: Annotated[dict[Stage, Count], Field(description="Pending transfers, by stage.")]
     findings: Annotated[
         dict[ReconciliationCheck, Count],
-        Field(description="What does not add up: how often, by kind."),
+        Field(description="Number of findings, by check."),
     ]

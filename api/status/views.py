@@ -23,15 +23,15 @@ status.after_request(cacheable)
 @operation(
     "showStatus",
     "Routes",
-    {200: "As it was looked at last."},
+    {200: "The last reconciliation."},
     cached=True,
     refusals=("DATABASE_UNAVAILABLE",),
 )
 def show_status() -> schema.Status:
-    """Whether the money adds up.
+    """Show the last reconciliation.
 
-    What left each chain against what came to the others and is on its way, and how many
-    transfers wait. It is looked at every few minutes.
+    It compares what left each chain with what arrived on the others and what is on the way, and
+    counts pending transfers. It runs every few minutes.
     """
     network = deps().network
     with snapshot() as conn:

@@ -121,9 +121,10 @@ def test_rate_limited_paths_document_429(engine_of_none, document):
         if said is not None:
             own = said["content"]["application/json"]["schema"]["properties"]["code"]["enum"]
             assert "TOO_MANY" in own, path
-            limits = {said["headers"][each.name].get("required", True) for each in RATE_LIMITS}
-            assert limits == {own == ["TOO_MANY"]}, path
-            assert "Retry-After" in said["headers"], path
+            # nginx counts connections, and sends neither a budget nor a request id.
+            for name in (*(each.name for each in RATE_LIMITS), "X-Request-Id"):
+                assert said["headers"][name]["required"] is False, path
+            assert "required" not in said["headers"]["Retry-After"], path
 
 
 def test_examples_match_their_schemas(document):

@@ -10,7 +10,7 @@ import sys
 
 from isthmus_generated import AuthenticatedClient, Client
 from isthmus_generated.api.transfers import create_quote
-from isthmus_generated.api.who_is_asking import get_challenge, sign_in
+from isthmus_generated.api.authentication import get_challenge, sign_in
 from isthmus_generated.models import (
     Challenge,
     Error,
