@@ -163,7 +163,7 @@ def silent_server() -> Iterator[int]:
 def ask_from(port: int, tls: ssl.SSLContext, address: str) -> Iterator[socket.socket]:
     """A request that nginx takes for one from that address."""
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as plain,
         tls.wrap_socket(plain, server_hostname="localhost") as sock,
     ):
         sock.sendall(GET + f"X-From: {address}\r\nConnection: close\r\n\r\n".encode())

@@ -9,8 +9,8 @@ import json
 import sys
 
 from isthmus_generated import AuthenticatedClient, Client
-from isthmus_generated.api.transfers import create_quote
 from isthmus_generated.api.authentication import get_challenge, sign_in
+from isthmus_generated.api.transfers import create_quote
 from isthmus_generated.models import (
     Challenge,
     Error,
