@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, ParamSpec
 
 import click
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+
 P = ParamSpec("P")
 
 

@@ -1,80 +1,80 @@
 """`isthmus follow`, `attest` and `transfers`: processes that run until they are interrupted."""
 
-from indexer.chains.services.circle import Iris
-from indexer.chains.services.layerzero_scan import LzScan
-from indexer.config.settings import load_settings
-from indexer.config.warehouse import open_engine
-from indexer.errors import ConfigurationError
-from indexer.ingest.attestations import poll_attestations
-from indexer.ingest.follow import follow
-from indexer.ingest.quarantine import retry_untried
-from indexer.ingest.ranges import RangeProgress
-from indexer.ingest.readers import open_reader
-from indexer.loops import stop_requested
-from indexer.transfers.keeper import run_keeper
-from warehouse_schema.identifiers import ChainId
+from contextlib import closing
+
+import click
+
+from indexer.cli.base import operator_command
 
 
-def follow_chain(chain_id: str) -> int:
-    """Follow one chain."""
-    settings = load_settings()
-    should_stop = stop_requested()
-    chain = settings.network.chain(ChainId(chain_id))
-    reader = open_reader(settings, chain)
-    engine = open_engine(settings, "indexer")
-    try:
-        retry_untried(engine, settings.network, chain.id)
-        follow(
-            engine, reader, settings.network, should_stop=should_stop, on_progress=_print_progress
+@click.command()
+@click.argument("chain")
+@operator_command
+def follow(chain: str) -> int:
+    """Follow one chain (CAIP-2 id, such as eip155:1) until interrupted."""
+    from indexer.config.warehouse import open_warehouse
+    from indexer.ingest.follow import follow as follow_chain
+    from indexer.ingest.quarantine import retry_untried
+    from indexer.ingest.ranges import RangeProgress
+    from indexer.ingest.readers import open_reader
+    from indexer.loops import stop_requested
+    from warehouse_schema.identifiers import ChainId
+
+    def print_progress(progress: RangeProgress) -> None:
+        print(
+            f"{progress.chain} at {progress.height}, {progress.lag_blocks} blocks and "
+            f"{progress.lag_seconds} s behind, {progress.events} events",
+            flush=True,
         )
-    finally:
-        reader.close()
-        engine.dispose()
+
+    should_stop = stop_requested()
+    with open_warehouse() as (settings, engine):
+        network, named = settings.network, settings.network.chain(ChainId(chain))
+        with closing(open_reader(settings, named)) as reader:
+            retry_untried(engine, network, named.id)
+            follow_chain(
+                engine, reader, network, should_stop=should_stop, on_progress=print_progress
+            )
     return 0
 
 
+@click.command()
+@operator_command
 def attest() -> int:
-    """Ask the attestation service about open burns."""
-    settings = load_settings()
-    network = settings.network
-    if network.iris is None:
-        raise ConfigurationError(f"{network.name} names no attestation service (`iris`)")
+    """Ask the attestation service about open burns until interrupted."""
+    from indexer.config.warehouse import open_warehouse
+    from indexer.ingest.attestations import PollProgress, poll_attestations
+    from indexer.ingest.readers import open_services
+    from indexer.loops import stop_requested
+
+    def print_progress(progress: PollProgress) -> None:
+        print(progress, flush=True)
+
     should_stop = stop_requested()
-    iris = Iris(network.iris)
-    scan = None if network.lz_scan is None else LzScan(network.lz_scan)
-    engine = open_engine(settings, "indexer")
-    try:
+    with (
+        open_warehouse() as (settings, engine),
+        open_services(settings.network) as (iris, scan),
+    ):
         poll_attestations(
             engine,
-            network,
+            settings.network,
             iris,
             scan=scan,
             should_stop=should_stop,
-            on_progress=lambda progress: print(progress, flush=True),
+            on_progress=print_progress,
         )
-    finally:
-        iris.close()
-        if scan is not None:
-            scan.close()
-        engine.dispose()
     return 0
 
 
-def keep_transfers() -> int:
-    """Fold what clients write into transfers, and let them expire."""
-    settings = load_settings()
+@click.command()
+@operator_command
+def transfers() -> int:
+    """Apply what clients write to transfers, and let them expire, until interrupted."""
+    from indexer.config.warehouse import open_warehouse
+    from indexer.loops import stop_requested
+    from indexer.transfers.keeper import run_keeper
+
     should_stop = stop_requested()
-    engine = open_engine(settings, "indexer")
-    try:
+    with open_warehouse() as (settings, engine):
         run_keeper(engine, settings.network, should_stop=should_stop)
-    finally:
-        engine.dispose()
     return 0
-
-
-def _print_progress(progress: RangeProgress) -> None:
-    print(
-        f"{progress.chain} at {progress.height}, {progress.lag_blocks} blocks and "
-        f"{progress.lag_seconds} s behind, {progress.events} events",
-        flush=True,
-    )

@@ -1,9 +1,12 @@
 """Connection to the warehouse: the Postgres of `DATABASE_URL`, or the embedded one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from sqlalchemy import Engine
 from sqlalchemy.engine import URL
 
-from indexer.config.settings import Settings
+from indexer.config.settings import Settings, load_settings
 from indexer.errors import ConfigurationError
 from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from warehouse_schema.engine import Role, make_engine, warehouse_url
@@ -42,6 +45,17 @@ def database_url(settings: Settings) -> URL:
 def open_engine(settings: Settings, role: Role, *, pool_size: int = 5) -> Engine:
     """An engine on the warehouse under the role's role."""
     return make_engine(database_url(settings), role=role, pool_size=pool_size)
+
+
+@contextmanager
+def open_warehouse() -> Iterator[tuple[Settings, Engine]]:
+    """The settings, and an engine under the indexer's role while the block runs."""
+    settings = load_settings()
+    engine = open_engine(settings, "indexer")
+    try:
+        yield settings, engine
+    finally:
+        engine.dispose()
 
 
 def dagster_storage_url(settings: Settings) -> str:

@@ -1,14 +1,19 @@
-"""Opens the configured readers of chains and of Stellar's accounts."""
+"""Opens the configured readers of chains and of Stellar's accounts, and attestation services."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.http.operators import MIN_OPERATORS, http_urls, operator_of
 from indexer.chains.ports import ChainReader
+from indexer.chains.services.circle import Iris
+from indexer.chains.services.layerzero_scan import LzScan
 from indexer.chains.stellar.accounts import AccountReader
 from indexer.chains.stellar.lake import LakeReader
 from indexer.chains.stellar.lake_fallback import LakeFallbackReader
 from indexer.chains.stellar.lake_store import LakeStore
 from indexer.chains.stellar.reader import StellarReader
-from indexer.config.networks import Chain, EvmChain
+from indexer.config.networks import Chain, EvmChain, Network
 from indexer.config.settings import Settings, log_proof_variable, rpc_variable
 from indexer.decode.evm import event_topics
 from indexer.errors import ConfigurationError
@@ -59,3 +64,18 @@ def open_history(settings: Settings, chain: Chain) -> ChainReader:
     if lake is None or isinstance(chain, EvmChain):
         return open_reader(settings, chain)
     return LakeReader(chain, LakeStore(lake))
+
+
+@contextmanager
+def open_services(network: Network) -> Iterator[tuple[Iris, LzScan | None]]:
+    """Circle's service, and LayerZero's explorer if one is named, while the block runs.
+
+    Raises `ConfigurationError` when the network file names no attestation service.
+    """
+    if network.iris is None:
+        raise ConfigurationError(f"{network.name} names no attestation service (`iris`)")
+    with closing(Iris(network.iris)) as iris, ExitStack() as stack:
+        scan = None
+        if network.lz_scan is not None:
+            scan = stack.enter_context(closing(LzScan(network.lz_scan)))
+        yield iris, scan

@@ -1,7 +1,7 @@
 """Dagster resources: the warehouse, the chains' nodes, attestation services."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 
 import dagster as dg
 from sqlalchemy import Engine
@@ -11,8 +11,7 @@ from indexer.chains.services.circle import Iris
 from indexer.chains.services.layerzero_scan import LzScan
 from indexer.config.networks import Chain
 from indexer.config.settings import Settings, load_settings
-from indexer.config.warehouse import open_engine
-from indexer.errors import ConfigurationError
+from indexer.config.warehouse import open_warehouse
 from warehouse_schema.identifiers import ChainId
 
 
@@ -22,11 +21,8 @@ class WarehouseResource(dg.ConfigurableResource[Engine]):
     @contextmanager
     def engine(self) -> Iterator[Engine]:
         """An engine while the block runs."""
-        engine = open_engine(load_settings(), "indexer")
-        try:
+        with open_warehouse() as (_, engine):
             yield engine
-        finally:
-            engine.dispose()
 
 
 class ChainNodes(dg.ConfigurableResource[ChainReader]):
@@ -65,11 +61,7 @@ class AttestationServices(dg.ConfigurableResource[Iris]):
     @contextmanager
     def services(self) -> Iterator[tuple[Iris, LzScan | None]]:
         """Circle's service, and LayerZero's explorer if one is named, while the block runs."""
-        network = load_settings().network
-        if network.iris is None:
-            raise ConfigurationError(f"{network.name} names no attestation service (`iris`)")
-        with closing(Iris(network.iris)) as iris, ExitStack() as stack:
-            scan = None
-            if network.lz_scan is not None:
-                scan = stack.enter_context(closing(LzScan(network.lz_scan)))
-            yield iris, scan
+        from indexer.ingest.readers import open_services
+
+        with open_services(load_settings().network) as services:
+            yield services

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, Engine, func, select
 
-from indexer.cli.backfill import Bar
 from indexer.cli.main import main
+from indexer.cli.progress_bar import Bar
 from indexer.config.settings import load_settings, rpc_variable, start_variable
 from indexer.ingest.backfill import BackfillProgress
 from indexer.ingest.ranges import ingest_once

@@ -30,8 +30,7 @@ def command(
     """Runs `isthmus …` in this process; its exit code and what it printed."""
     monkeypatch.setenv("ISTHMUS_NETWORK", "devnet")
     monkeypatch.setenv("ISTHMUS_RPC_EIP155_31337", "")
-    for module in ("processes", "checks", "maintenance"):
-        monkeypatch.setattr(f"indexer.cli.{module}.open_engine", lambda *_: indexer_engine)
+    monkeypatch.setattr("indexer.config.warehouse.open_engine", lambda *_: indexer_engine)
 
     def run(*arguments: str) -> tuple[int, str]:
         code = main(arguments)
