@@ -317,6 +317,6 @@ changed_days = Table(
     number("changes", "Times that facts of the day were taken back, put in its place, or replaced"),
     PrimaryKeyConstraint("chain", "day"),
     schema=FACTS,
-    comment="Days whose facts changed behind a chain's cursor: by a reorg, a backfill, a revision. "
+    comment="Days whose facts changed behind a chain's cursor: by a reorg, a backfill, a redecode. "
     "What was computed or exported of a day counts by this number; without a row it is 0",
 )

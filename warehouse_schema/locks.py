@@ -20,7 +20,7 @@ session for as long as it follows."""
 
 BACKFILL = 7_042
 """The right to replace a chain's final facts. Name: the chain. Held by a backfill's session while
-it writes, and by a swap of a revision, of every chain."""
+it writes, and by a swap of a redecode, of every chain."""
 
 POLLER = 7_043
 """The right to write what services say of messages. Held by the session that polls."""

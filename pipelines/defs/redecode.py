@@ -1,7 +1,7 @@
 """The job that redecodes raw facts beside the live tables: fill, check and, on request, swap.
 
-The database's owner starts and abandons a revision (`isthmus redecode start`); no run of
-Dagster has that role. Without a revision, the job covers projections alone.
+The database's owner starts and abandons a redecode (`isthmus redecode start`); no run of
+Dagster has that role. Without a redecode, the job covers projections alone.
 """
 
 import time
@@ -89,7 +89,7 @@ def redecoding(network: Network) -> dg.Definitions:
 
     @dg.job(
         name=REDECODE,
-        description="Fills a started revision, checks it and, with swap: true, swaps it in.",
+        description="Fills a started redecode, checks it and, with swap: true, swaps it in.",
         executor_def=dg.in_process_executor,
     )
     def job() -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
-from indexer.ingest.redecode import run as revision
+from indexer.ingest.redecode import run as redecode
 from indexer.ingest.redecode.run import RedecodeProgress
 from pipelines.defs.redecode import REDECODE, FillReporter, redecoding
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
@@ -74,7 +74,7 @@ def observations(result):
 
 @pytest.mark.usefixtures("decoded_wrong")
 def test_default_run_fills_and_checks_without_swap(revise, engine):
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     result = revise(fill={"report_seconds": 0.000_001})
     assert result.success
     said = observations(result)
@@ -90,7 +90,7 @@ def test_default_run_fills_and_checks_without_swap(revise, engine):
 
 @pytest.mark.usefixtures("decoded_wrong")
 def test_swap_true_swaps_tables(revise, engine):
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     assert revise(swap={"swap": True}).success
     assert wrong(engine) == 0
     assert differences(engine, NETWORK) == []

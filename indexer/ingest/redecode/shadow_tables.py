@@ -68,7 +68,7 @@ cursors = Table(
     _metadata,
     chain_column(primary_key=True),
     height_column(comment="Last height whose raw events are decoded here"),
-    comment="How far the revision is. Moves in the transaction that writes the rows it stands for",
+    comment="How far the redecode is. Moves in the transaction that writes the rows it stands for",
 )
 
 outcomes = Table(

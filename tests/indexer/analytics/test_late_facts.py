@@ -13,7 +13,7 @@ from indexer.facts.days import day_of, record_change
 from indexer.ingest.backfill import backfill, chunks
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import rebuild
-from indexer.ingest.redecode import run as revision
+from indexer.ingest.redecode import run as redecode
 from tests.factories.days import append_ledgers, ingest_ledgers, slow_history
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.indexer.ingest.test_redecode import decoding, old_decode
@@ -147,19 +147,19 @@ def test_late_movements_make_days_due(
 
 @pytest.fixture
 def revised(engine: Engine, indexer_engine: Engine) -> Engine:
-    """Ingested and computed by an old decoder, with the revision that mends it filled."""
+    """Ingested and computed by an old decoder, with the redecode that mends it filled."""
     network = fake_network(confirmations=3)
     with decoding(old_decode):
         follow(indexer_engine, make_chain(30, network), network)
     run(indexer_engine, network)
-    revision.start(engine, network, [ETHEREUM])
+    redecode.start(engine, network, [ETHEREUM])
     return indexer_engine
 
 
 def test_redecode_makes_days_due(revised: Engine) -> None:
     network = fake_network(confirmations=3)
     assert sent(revised) == {15: 3, 16: 3, 17: 2, 18: 3, 19: 3, 20: 2}
-    revision.swap(revised, network)
+    redecode.swap(revised, network)
     with revised.connect() as conn:
         noted = set(conn.scalars(select(changed_days.c.day)))
     assert set(november(15, 16, 17, 18, 19, 20)) <= noted

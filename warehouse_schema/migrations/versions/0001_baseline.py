@@ -823,7 +823,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("chain", "day", name=op.f("pk_changed_days")),
         schema="facts",
-        comment="Days whose facts changed behind a chain's cursor: by a reorg, a backfill, a revision. What was computed or exported of a day counts by this number; without a row it is 0",
+        comment="Days whose facts changed behind a chain's cursor: by a reorg, a backfill, a redecode. What was computed or exported of a day counts by this number; without a row it is 0",
     )
     op.create_table(
         "cursors",
