@@ -72,9 +72,9 @@ def embedded_folder(environment: Mapping[str, str] | None = None) -> Path:
     return LocationVariables.read(env).home.absolute() / "postgres"
 
 
-def named_database(environment: Mapping[str, str] | None = None) -> str | None:
+def named_database() -> str | None:
     """`DATABASE_URL`; None where it is unset. Raises `SettingsError`."""
-    return LocationVariables.read(os.environ if environment is None else environment).database_url
+    return LocationVariables.read(os.environ).database_url
 
 
 def database_variable(environment: Mapping[str, str] | None = None) -> str | None:

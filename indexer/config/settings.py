@@ -284,24 +284,18 @@ def network_of(environment: Mapping[str, str]) -> Network:
     return _network_file(read_variables(SharedVariables, named))
 
 
-def devnet_passphrase(environment: Mapping[str, str] | None = None) -> str:
+def devnet_passphrase() -> str:
     """The network passphrase of the local Stellar chain: its own, or the public test network's.
 
     Wallets sign for public networks alone. Raises `ConfigurationError`.
     """
-    env = os.environ if environment is None else environment
-    choice = env.get(SIGNING_NETWORK_VARIABLE, "")
+    choice = os.environ.get(SIGNING_NETWORK_VARIABLE, "")
     return network_of({SIGNING_NETWORK_VARIABLE: choice}).stellar.passphrase
 
 
 def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with changes, for a process that it starts."""
     return {**os.environ, **variables}
-
-
-def lake_variable(chain: ChainId) -> str:
-    """Name of the variable that holds a chain's data lake."""
-    return f"ISTHMUS_LAKE_{variable_suffix(chain)}"
 
 
 def start_variable(chain: ChainId) -> str:

@@ -158,14 +158,11 @@ _ADAPTERS: Mapping[type[TypeEngine[Any]], Callable[[Any], Any]] = {ARRAY: list, 
 
 
 @contextmanager
-def copy_in(
-    conn: Connection, table: Any, columns: Sequence[str], *, options: str = "FORMAT text"
-) -> Iterator[psycopg.Copy]:
-    """`COPY` into these columns of a table; `options` are Postgres's own."""
-    statement = sql.SQL("COPY {} ({}) FROM STDIN WITH ({})").format(
+def copy_in(conn: Connection, table: Any, columns: Sequence[str]) -> Iterator[psycopg.Copy]:
+    """`COPY` text into these columns of a table."""
+    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
         sql.Identifier(*(name for name in (table.schema, table.name) if name)),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
-        sql.SQL(options),
     )
     driver: Any = conn.connection.driver_connection
     with _as_sqlalchemy(conn, statement), driver.cursor() as cursor, cursor.copy(statement) as copy:

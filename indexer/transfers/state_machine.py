@@ -204,8 +204,6 @@ TABLE: Mapping[Stage, Rule] = {
 }
 
 # Stages by what they wait for, for code outside this package and as bound parameters of SQL.
-NEEDS_FUNDS: Stage = "AWAITING_FUNDS"
-NEEDS_SIGNATURE: Stage = "AWAITING_SIGNATURE"
 NEEDS_TRUSTLINE: Stage = "AWAITING_TRUSTLINE"
 NEEDS_SWEEP: Stage = "FUNDED"
 NEEDS_DELIVERY: tuple[Stage, ...] = ("DELIVERING", NEEDS_TRUSTLINE)

@@ -9,5 +9,4 @@ from indexer.config.networks.chains import log_proof_variable as log_proof_varia
 from indexer.config.networks.chains import parse_log_proof as parse_log_proof
 from indexer.config.networks.chains import rpc_variable as rpc_variable
 from indexer.config.networks.chains import variable_suffix as variable_suffix
-from indexer.config.networks.file import NETWORKS as NETWORKS
 from indexer.config.networks.file import load_network as load_network

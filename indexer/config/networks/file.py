@@ -30,7 +30,6 @@ from warehouse_schema.identifiers import (
     parse_chain_id,
 )
 
-NETWORKS = ("mainnet", "testnet", "devnet")
 _FOLDER = Path(__file__).parent
 
 

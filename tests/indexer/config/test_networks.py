@@ -1,13 +1,15 @@
 """Network files: the shipped ones load, errors name the key."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from devnet.evm_messages import Attesters
-from indexer.config.networks import NETWORKS, EvmChain, load_network
+from indexer.config.networks import EvmChain, load_network
 from indexer.errors import NetworkFileError
 from warehouse_schema.identifiers import ChainId
+from warehouse_schema.location import NetworkName
 
 MAINNET = Path(__file__).parents[3] / "indexer" / "config" / "networks" / "mainnet.toml"
 EDITS = {
@@ -100,7 +102,7 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", get_args(NetworkName))
 def test_every_network_file_loads(name: str) -> None:
     network = load_network(name)
     assert network.chains[0] is network.stellar
