@@ -1,29 +1,12 @@
 """Errors of the indexer, by what helps.
 
-IndexerError
-├── ConfigurationError           an operator must fix a file or a setting
-│   ├── NetworkFileError         names the file and the key
-│   └── RangeRefused             a backfill may not cover that range
-├── RetryableChainError          the same call may succeed later
-│   ├── NodeUnavailable          no answer, timeout, 5xx, 429
-│   ├── RangeTooWide             the node refuses that many blocks or logs at once
-│   ├── NodeBehind               the node has not reached the requested block
-│   └── InconsistentAnswer       answers of one node contradict each other
-├── PermanentChainError          a retry changes nothing; the chain stops
-│   ├── WrongChain               chain id or passphrase of another chain
-│   ├── DeepReorg                a reorg beyond the configured finality
-│   ├── RetentionGap             the node no longer has the next ledgers
-│   └── UnsupportedProtocol      a protocol newer than our decoder
-├── CallReverted                 a transaction would have no effect if it was sent
-├── Undecodable                  one malformed event of ours; stored raw, alarmed
-├── UndecodableLedger            a whole ledger that this build cannot decode; quarantined
-├── FollowerConflict             another process writes the same data
-└── DayStillOpen                 a day is not closed on its chains
+An operator helps after a `ConfigurationError` and a `PermanentChainError`, a retry after a
+`RetryableChainError`.
 """
 
 
 class IndexerError(Exception):
-    """Base of the tree above."""
+    """Base of all errors of the indexer."""
 
 
 class ConfigurationError(IndexerError):
