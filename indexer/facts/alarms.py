@@ -61,8 +61,10 @@ def clear_alarms_about(conn: Connection, chain: ChainId, *subjects: str) -> int:
     ).rowcount
 
 
-def open_alarms(conn: Connection) -> list[Alarm]:
-    """Open alarms, oldest first."""
+def open_alarms(conn: Connection, chain: ChainId | None = None) -> list[Alarm]:
+    """Open alarms, of a chain or of all, oldest first."""
     columns = [alarms.c[field.name] for field in fields(Alarm)]
     query = select(*columns).where(alarms.c.cleared_at.is_(None)).order_by(alarms.c.id)
+    if chain is not None:
+        query = query.where(alarms.c.chain == chain)
     return [Alarm(*row) for row in conn.execute(query)]

@@ -3,7 +3,8 @@
 from sqlalchemy import ColumnElement, Engine, FromClause, and_, exists, func, select
 
 from indexer.facts import quarantine
-from warehouse_schema.facts import alarms, backfills, blocks, cursors
+from indexer.facts.alarms import open_alarms
+from warehouse_schema.facts import backfills, blocks, cursors
 from warehouse_schema.identifiers import ChainId, Height
 
 _MAX_LISTED = 20
@@ -62,15 +63,10 @@ def block_faults(engine: Engine, chain: ChainId, since: Height | None = None) ->
 
 
 def alarm_lines(engine: Engine, chain: ChainId) -> list[str]:
-    """Open alarms of the chain."""
-    query = (
-        select(alarms.c.kind, alarms.c.subject, alarms.c.detail)
-        .where(alarms.c.chain == chain, alarms.c.cleared_at.is_(None))
-        .order_by(alarms.c.id)
-        .limit(_MAX_LISTED)
-    )
+    """The chain's oldest open alarms; at most 20."""
     with engine.connect() as conn:
-        return [f"{kind} {subject}: {detail}" for kind, subject, detail in conn.execute(query)]
+        found = open_alarms(conn, chain)[:_MAX_LISTED]
+    return [f"{alarm.kind} {alarm.subject}: {alarm.detail}" for alarm in found]
 
 
 def quarantine_lines(engine: Engine, chain: ChainId) -> list[str]:

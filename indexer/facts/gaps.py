@@ -4,7 +4,6 @@ Both contracts number their events about a provider, from 1. A number that is no
 that an event was lost, duplicated or reordered.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, func, literal, select, union_all
@@ -31,16 +30,13 @@ class Gap:
 
 
 def stale_gaps(conn: Connection, chain: ChainId) -> tuple[Gap, ...]:
-    """Gaps of the providers whose offers are hidden because of one."""
+    """Gaps of the providers whose offers are hidden because of one.
+
+    In order of height, with touching ones merged.
+    """
     stale = select(provider_rows.c.provider).where(provider_rows.c.stale.is_not(None))
-    return find_gaps(conn, chain, conn.scalars(stale.order_by(provider_rows.c.provider)).all())
-
-
-def find_gaps(
-    conn: Connection, chain: ChainId, providers: Sequence[StellarAddress]
-) -> tuple[Gap, ...]:
-    """Gaps of these providers in order of height, with touching ones merged."""
-    if not providers:
+    stale_providers = conn.scalars(stale).all()
+    if not stale_providers:
         return ()
     sequences = []
     for mapping in EVENT_MAPPINGS.values():
@@ -54,7 +50,7 @@ def find_gaps(
                     table.height,
                     table.position,
                 )
-                of_ours = (table.chain == chain, table.provider.in_(providers))
+                of_ours = (table.chain == chain, table.provider.in_(stale_providers))
                 sequences.append(sequence.where(*of_ours))
     numbered = union_all(*sequences).subquery()
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import zstandard
-from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, literal, select
+from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, select
 
 from indexer.chains.raw import UnreadLedger
 from indexer.facts.alarms import clear_alarm, raise_alarm
@@ -103,22 +103,11 @@ def record_retry(
     build: str,
 ) -> None:
     """Record a failed retry by a build. No effect if the ledger is not in quarantine."""
-    new: dict[str, ColumnElement[Any]] = {
-        "state": literal(state),
-        "reason": literal(reason),
-        "build": literal(build),
-        "tried_at": func.clock_timestamp(),
-    }
-    columns = list(quarantined_ledgers.columns)
-    # One statement deletes the row and inserts it with the new values.
-    deleted = (
-        delete(quarantined_ledgers)
-        .where(_is_ledger(chain, height))
-        .returning(*(new.get(column.name, column).label(column.name) for column in columns))
-        .cte("deleted")
-    )
-    inserted = insert(quarantined_ledgers).from_select(columns, select(deleted))
-    if conn.execute(inserted, execution_options={"preserve_rowcount": True}).rowcount:
+    deleted = delete(quarantined_ledgers).where(_is_ledger(chain, height))
+    row = conn.execute(deleted.returning(quarantined_ledgers)).one_or_none()
+    if row is not None:
+        new = {"state": state, "reason": reason, "build": build, "tried_at": func.clock_timestamp()}
+        conn.execute(insert(quarantined_ledgers).values({**row._mapping, **new}))
         raise_alarm(conn, chain, ALARM, str(height), reason)
 
 

@@ -4,6 +4,7 @@ A finalized block is never deleted: a node that denies one stops the chain.
 """
 
 import logging
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -101,13 +102,11 @@ def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
     move_cursor(
         conn,
         cursor,
-        Cursor(
-            chain=fork.chain,
+        replace(
+            cursor,
             height=fork.height,
             block_hash=fork.hash,
             block_time=fork.time,
-            head_height=cursor.head_height,
-            head_time=cursor.head_time,
             safe_height=at_fork(cursor.safe_height),
             final_height=at_fork(cursor.final_height),
         ),
