@@ -13,21 +13,12 @@ until a commit."""
 
 
 def lock_names(conn: Connection, kind: int, names: Iterable[str]) -> None:
-    """Lock these of a kind. `kind` is a number of `warehouse_schema.locks`."""
-    _lock(conn, kind, {crc32(name.encode()) % BUCKETS for name in names})
+    """Lock these of a kind, in one order, or two sessions could wait for each other.
 
-
-def lock_all(conn: Connection, kind: int) -> None:
-    """Lock all of a kind: for many names at once."""
-    _lock(conn, kind, set(range(BUCKETS)))
-
-
-def _lock(conn: Connection, kind: int, numbers: set[int]) -> None:
-    """Lock the rows in one order, or two sessions could wait for each other.
-
-    The migration makes all rows. Made here, one session could hold a row and wait for another
-    session's new one, and the other the reverse.
+    `kind` is a number of `warehouse_schema.locks`. The migration makes all rows. Made here, one
+    session could hold a row and wait for another session's new one, and the other the reverse.
     """
+    numbers = {crc32(name.encode()) % BUCKETS for name in names}
     if not numbers:
         return
     wanted = bindparam("numbers", sorted(numbers), type_=ARRAY(Integer))

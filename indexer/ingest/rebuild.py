@@ -5,9 +5,9 @@ whenever a process was killed.
 """
 
 import logging
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 
-from sqlalchemy import Connection, Engine, delete, select, text
+from sqlalchemy import Connection, Engine, delete, text
 
 from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.config.networks import Network
@@ -22,7 +22,7 @@ from indexer.movements.fold import (
     OFT_EVENTS,
     Movement,
 )
-from indexer.movements.store import affected_movements, cctp_rows, oft_rows
+from indexer.movements.store import affected_movements, cctp_rows, oft_rows, read_movements
 from indexer.orderbook.refold import Refold, book_history
 from indexer.orderbook.store import BOOK_TABLES
 from indexer.transfers.store import refold_all, state_differences
@@ -32,17 +32,7 @@ from warehouse_schema.projections import movements
 
 logger = logging.getLogger(__name__)
 
-_COLUMNS = [movements.c[field.name] for field in fields(Movement)]
 _MAX_LISTED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class BookReport:
-    """Numbers of a rebuild of the order book."""
-
-    events: int
-    offers: int
-    orders: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +63,29 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
         copy_rows(conn, movements, map(astuple, folded))
         transfers = refold_all(conn, network)
         book = rebuild_book(conn, network)
-    report = RebuildReport(len(folded), transfers, book.events, book.offers, book.orders)
+    offers = book.book.state.totals.offer_count
+    report = RebuildReport(len(folded), transfers, book.book.events, offers, book.orders)
     logger.info("rebuilt %s", report)
     return report
 
 
-def rebuild_book(conn: Connection, network: Network) -> BookReport:
-    """Write the order book and its alarms again from the facts.
+def rebuild_book(conn: Connection, network: Network) -> Refold:
+    """Write the order book and its alarms again from the facts. Returns the fold.
 
     In the caller's transaction, which must block the chain's follower.
     """
+    refold = _refold_book(conn, network)
+    refold.replace_stored()
+    refold.drop()
+    return refold
+
+
+def _refold_book(conn: Connection, network: Network) -> Refold:
     chain = network.stellar.id
     refold = Refold(conn, chain)
     refold.take(book_history(conn, chain))
     refold.finish()
-    refold.replace_stored()
-    refold.drop()
-    return BookReport(refold.book.events, refold.book.state.totals.offer_count, refold.orders)
+    return refold
 
 
 def reset_days(conn: Connection) -> None:
@@ -113,21 +109,20 @@ def differences(engine: Engine, network: Network) -> list[str]:
                 events = read_events(conn, MOVEMENT_EVENTS, each.chain, above, each.done)
                 unfolded = unfolded.union(*affected_movements(events))
         folded = fold_all_movements(conn, network)
-        rows = conn.execute(select(*_COLUMNS))
-        expected = {row.id: astuple(row) for row in folded if row.group_key not in unfolded}
-        stored = {row.id: tuple(row) for row in rows if row.group_key not in unfolded}
-        found = [
-            f"movement {key}: stored {stored.get(key)}, a refold gives {expected.get(key)}"
-            for key in sorted(stored.keys() | expected.keys())
-            if stored.get(key) != expected.get(key)
-        ]
+        expected, stored = (
+            {row.id: row for row in rows if row.group_key not in unfolded}
+            for rows in (folded, read_movements(conn))
+        )
+        found = []
+        for key in sorted(stored.keys() | expected.keys()):
+            was, now = stored.get(key), expected.get(key)
+            if was != now:
+                values = f"stored {was and astuple(was)}, a refold gives {now and astuple(now)}"
+                found.append(f"movement {key}: {values}")
         if not unfolded:
             found += state_differences(conn, network)
-        chain = network.stellar.id
-        if chain not in {each.chain for each in backfills}:
-            refold = Refold(conn, chain)
-            refold.take(book_history(conn, chain))
-            refold.finish()
+        if network.stellar.id not in {each.chain for each in backfills}:
+            refold = _refold_book(conn, network)
             found += (
                 f"{table.name}: stored {was}, a refold gives {refolded}"
                 for table in BOOK_TABLES

@@ -35,12 +35,9 @@ from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
 from warehouse_schema.projections import movements
 from warehouse_schema.queries import any_of
-from warehouse_schema.row_locks import lock_all, lock_names
+from warehouse_schema.row_locks import lock_names
 
 _COLUMNS = [movements.c[field.name] for field in fields(Movement)]
-
-_MAX_SINGLE_LOCKS = 500
-"""Above this, one lock over all movements is cheaper than a lock each."""
 
 
 def affected_movements(events: Iterable[Event]) -> tuple[set[Bytes32], set[Bytes32]]:
@@ -60,7 +57,7 @@ def refold_movements(
     conn: Connection, network: Network, burn_keys: Collection[Bytes32], guids: Collection[Bytes32]
 ) -> int:
     """Fold these movements from the facts as stored; returns the rows changed."""
-    _lock(conn, {*burn_keys, *guids})
+    lock_names(conn, locks.MOVEMENT, {*burn_keys, *guids})
     return _refold(conn, network, sorted(burn_keys), sorted(guids))
 
 
@@ -73,17 +70,10 @@ def apply_events(conn: Connection, network: Network, events: Sequence[Event]) ->
     burn_keys, guids = affected_movements(events)
     if not burn_keys and not guids:
         return 0
-    _lock(conn, {*burn_keys, *guids})
+    lock_names(conn, locks.MOVEMENT, {*burn_keys, *guids})
     appended = _append_burns(conn, network, events, burn_keys)
     rest = burn_keys - {row.group_key for row in appended}
     return len(appended) + _refold(conn, network, sorted(rest), sorted(guids))
-
-
-def _lock(conn: Connection, keys: Collection[str]) -> None:
-    if len(keys) > _MAX_SINGLE_LOCKS:
-        lock_all(conn, locks.MOVEMENT)
-    elif keys:
-        lock_names(conn, locks.MOVEMENT, sorted(keys))
 
 
 def _refold(
@@ -103,7 +93,7 @@ def _refold(
         *cctp_rows(network, burns, mints, burn_keys, attested, statuses),
         *oft_rows(network, packets, statuses),
     ]
-    stored = {row.id: row for row in _stored(conn, keys)}
+    stored = {row.id: row for row in read_movements(conn, keys)}
     changed = [row for row in folded if stored.pop(row.id, None) != row]
     # Rows that changed, and rows that are no movement any more.
     obsolete = [*stored, *(row.id for row in changed)]
@@ -155,8 +145,11 @@ def _count_burns(conn: Connection, keys: Sequence[Bytes32]) -> dict[str, int | N
     return {row[0]: row[1] for row in conn.execute(query)}
 
 
-def _stored(conn: Connection, keys: Sequence[str]) -> list[Movement]:
-    query = select(*_COLUMNS).where(movements.c.group_key == any_of(keys))
+def read_movements(conn: Connection, keys: Collection[str] | None = None) -> list[Movement]:
+    """Stored movements of these burn keys and guids, or all."""
+    query = select(*_COLUMNS)
+    if keys is not None:
+        query = query.where(movements.c.group_key == any_of(keys))
     return [Movement(**row._mapping) for row in conn.execute(query)]
 
 
@@ -168,7 +161,7 @@ def _insert(conn: Connection, rows: Sequence[Movement]) -> None:
 def rows_by_key(conn: Connection, keys: Collection[str]) -> dict[str, list[Movement]]:
     """Stored movements by burn key or guid; those of one key by their ordinal."""
     found: dict[str, list[Movement]] = defaultdict(list)
-    for row in _stored(conn, sorted(keys)) if keys else ():
+    for row in read_movements(conn, sorted(keys)) if keys else ():
         found[row.group_key].append(row)
     for rows in found.values():
         # An OFT message has one row.

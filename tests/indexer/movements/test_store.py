@@ -104,7 +104,7 @@ def attest(conn: Connection, sent: MessageSent, nonce: Bytes32) -> None:
 
 
 def stored(conn: Connection) -> list[Movement]:
-    return sorted(store._stored(conn, KEYS), key=lambda row: row.id)
+    return sorted(store.read_movements(conn, KEYS), key=lambda row: row.id)
 
 
 @dataclass
