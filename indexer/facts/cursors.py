@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, select, text, update
 from sqlalchemy.dialects import postgresql
 
 from indexer.chains.raw import Upgrade
@@ -89,6 +89,18 @@ def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
 def notify_ingested(conn: Connection, chain: ChainId, height: Height) -> None:
     """NOTIFY at commit that a chain's facts changed; `height` is its cursor's."""
     conn.execute(select(func.pg_notify(channels.INGESTED, f"{chain}:{height}")))
+
+
+def notify_changed(conn: Connection, chain: ChainId) -> None:
+    """As `notify_ingested`, for facts behind the cursor; nothing before the chain's first range."""
+    cursor = read_cursor(conn, chain)
+    if cursor is not None:
+        notify_ingested(conn, chain, cursor.height)
+
+
+def block_followers(conn: Connection) -> None:
+    """Block all commits of ranges until this transaction ends."""
+    conn.execute(text("LOCK TABLE facts.cursors IN SHARE MODE"))
 
 
 def record_finality(conn: Connection, cursor: Cursor) -> None:

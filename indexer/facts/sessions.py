@@ -25,34 +25,29 @@ def lease_session(
     `FollowerConflict` with the message `busy` when another session still holds it after `timeout`
     seconds.
     """
-    with engine.connect() as conn:
-        key = acquire_lease(conn, kind, name, busy, timeout)
-        try:
-            yield conn
-        finally:
-            release_leases(conn, kind, key)
+    with engine.connect() as conn, hold_lease(conn, kind, name, busy, timeout):
+        yield conn
 
 
-def acquire_lease(conn: Connection, kind: int, name: str, busy: str, timeout: float) -> int:
-    """The key of the lease, for `release_leases`. Raises as `lease_session` does."""
+@contextmanager
+def hold_lease(conn: Connection, kind: int, name: str, busy: str, timeout: float) -> Iterator[None]:
+    """Hold a lease on an open connection, which is rolled back at the end. As `lease_session`."""
     deadline = time.monotonic() + timeout
     while True:
         with conn.begin():
             key = take_lease(conn, leases, kind, name)
         if key is not None:
-            return key
+            break
         if time.monotonic() >= deadline:
             raise FollowerConflict(busy)
         time.sleep(_POLL_SECONDS)
-
-
-def release_leases(conn: Connection, kind: int, *keys: int) -> None:
-    """Roll back and release leases; nothing to do when the session is lost."""
-    if not conn.invalidated:
-        conn.rollback()
-        for key in keys:
+    try:
+        yield
+    finally:
+        if not conn.invalidated:
+            conn.rollback()
             end_lease(conn, kind, key)
-        conn.commit()
+            conn.commit()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from indexer.chains.ports import ChainReader, RawEvent
@@ -27,7 +27,7 @@ from indexer.errors import (
     UnsupportedProtocol,
 )
 from indexer.facts import quarantine, store
-from indexer.facts.cursors import notify_ingested, read_cursor
+from indexer.facts.cursors import block_followers, notify_changed
 from indexer.facts.decoding import decode_events
 from indexer.facts.quarantine import QuarantinedLedger, QuarantineState
 from indexer.facts.sessions import lock_timeout_as_conflict
@@ -169,8 +169,8 @@ def _commit(
         backfill_lease(engine, chain.id) as conn,
         conn.begin(),
     ):
-        # Blocks the follower: its commits would be missing from the rebuilt order book.
-        conn.execute(text("LOCK TABLE facts.cursors IN SHARE MODE"))
+        # Their commits would be missing from the rebuilt order book.
+        block_followers(conn)
         block = store.block_at(conn, chain.id, height)
         if block is None or quarantine.read_bytes(conn, chain.id, height) is None:
             return None
@@ -183,7 +183,5 @@ def _commit(
         refold_affected(conn, network, decoded)
         if any(type(event) in FOLDS for event in decoded):
             rebuild_book(conn, network)
-        cursor = read_cursor(conn, chain.id)
-        if cursor is not None:
-            notify_ingested(conn, chain.id, cursor.height)
+        notify_changed(conn, chain.id)
     return RetryResult(ledger, len(items), None)

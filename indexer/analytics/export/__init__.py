@@ -11,16 +11,11 @@
 | `run.py` | due days, and writing them |
 """
 
-from indexer.analytics.export.run import DayWritten, check_days_closed, due_days, export
-from indexer.analytics.export.tables import FACTS, FIGURES, SETS, ExportSet
-
-__all__ = [
-    "FACTS",
-    "FIGURES",
-    "SETS",
-    "DayWritten",
-    "ExportSet",
-    "check_days_closed",
-    "due_days",
-    "export",
-]
+from indexer.analytics.export.run import DayWritten as DayWritten
+from indexer.analytics.export.run import check_days_closed as check_days_closed
+from indexer.analytics.export.run import due_days as due_days
+from indexer.analytics.export.run import export as export
+from indexer.analytics.export.tables import FACTS as FACTS
+from indexer.analytics.export.tables import FIGURES as FIGURES
+from indexer.analytics.export.tables import SETS as SETS
+from indexer.analytics.export.tables import ExportSet as ExportSet

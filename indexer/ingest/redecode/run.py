@@ -13,25 +13,25 @@ Without `start` no chain is redecoded: `check` and `swap` then concern projectio
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, select, text
+from sqlalchemy import Connection, Engine, Table, text
 
 from indexer.chains.finality import final_by_depth
 from indexer.config.networks import Chain, Network
 from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import store
-from indexer.facts.cursors import notify_ingested, read_cursor
+from indexer.facts.cursors import block_followers, notify_changed, read_cursor
 from indexer.facts.decoding import decode_event
-from indexer.facts.sessions import acquire_lease, lock_timeout_as_conflict, release_leases
+from indexer.facts.sessions import hold_lease, lock_timeout_as_conflict
 from indexer.ingest.backfill.commit import busy_message
 from indexer.ingest.rebuild import fold_all_movements, reset_days
 from indexer.ingest.redecode import shadow_tables
 from indexer.ingest.redecode.shadow_tables import AS_REVISED, TableDifference, TableReplaced
-from indexer.movements.fold import MOVEMENT_EVENTS, Movement
-from indexer.movements.store import affected_movements, refold_movements
+from indexer.movements.fold import MOVEMENT_EVENTS
+from indexer.movements.store import affected_movements, read_movements, refold_movements
 from indexer.orderbook import store as book_store
 from indexer.orderbook.refold import Refold, book_history
 from indexer.transfers.store import refold_all
@@ -48,7 +48,6 @@ _LEASE_TIMEOUT = 10.0
 EVENTS_A_RANGE = 2_000
 """Raw events decoded in one transaction."""
 
-_MOVEMENT_COLUMNS = [movements.c[field.name] for field in fields(Movement)]
 _MAX_LISTED = 3
 
 
@@ -222,7 +221,7 @@ def _fold_snapshot(conn: Connection, network: Network) -> _Folded:
         for chain in network.chains
     }
     folded = fold_all_movements(conn, network)
-    stored = [Movement(**row._asdict()) for row in conn.execute(select(*_MOVEMENT_COLUMNS))]
+    stored = read_movements(conn)
     changed = {*folded} ^ {*stored}
     burn_keys, guids = _keys_above(conn, final)
     chain = network.stellar.id
@@ -348,14 +347,19 @@ def swap(engine: Engine, network: Network) -> SwapResult:
     any error, nothing has changed.
     """
     busy = "a backfill or a long range is at work; nothing changed"
-    with lock_timeout_as_conflict(busy), _backfill_leases(engine, network) as conn:
+    with lock_timeout_as_conflict(busy), ExitStack() as stack:
+        conn = stack.enter_context(engine.connect())
+        for chain in network.chains:
+            # Final facts stay: a backfill's next range is refused, and can be started again.
+            lease = locks.BACKFILL, chain.id, busy_message(chain.id), _LEASE_TIMEOUT
+            stack.enter_context(hold_lease(conn, *lease))
         _fill_and_log(engine, network)
         with conn.begin():
             conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
             folded = _fold_snapshot(conn, network)
             conn.execution_options(schema_translate_map=None)
         with conn.begin():
-            conn.execute(text("LOCK TABLE facts.cursors IN SHARE MODE"))
+            block_followers(conn)
             swapped = _swap(conn, network, folded)
             folded.book.drop()
     logger.info("swapped %s", swapped)
@@ -378,9 +382,7 @@ def _swap(conn: Connection, network: Network, folded: _Folded) -> SwapResult:
     if facts:
         shadow_tables.finish(conn)
     for chain in network.chains:
-        cursor = read_cursor(conn, chain.id)
-        if cursor is not None:
-            notify_ingested(conn, chain.id, cursor.height)
+        notify_changed(conn, chain.id)
     return SwapResult(
         facts=facts,
         movements=len(burn_keys) + len(guids),
@@ -404,21 +406,3 @@ def _replace_book(conn: Connection, network: Network, refold: Refold) -> bool:
     """Write the order book's rows that differ. Returns True if there were any."""
     _finish_book(conn, network, refold)
     return refold.replace_stored()
-
-
-@contextmanager
-def _backfill_leases(engine: Engine, network: Network) -> Iterator[Connection]:
-    """A connection that holds the backfill lease of every chain, so that final facts stay.
-
-    Waits for a range that is being written. A backfill's next range is refused meanwhile, and can
-    be started again.
-    """
-    with engine.connect() as conn:
-        keys: list[int] = []
-        try:
-            for chain in network.chains:
-                busy = busy_message(chain.id)
-                keys.append(acquire_lease(conn, locks.BACKFILL, chain.id, busy, _LEASE_TIMEOUT))
-            yield conn
-        finally:
-            release_leases(conn, locks.BACKFILL, *keys)

@@ -24,7 +24,7 @@ from indexer.facts.rows import TableMapping
 from indexer.ingest.backfill import backfill
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences, rebuild
-from indexer.ingest.redecode import run as revision
+from indexer.ingest.redecode import run as redecode
 from indexer.ingest.redecode import shadow_tables
 from indexer.movements import fold as transfers
 from indexer.movements import store
@@ -65,7 +65,7 @@ def new_decode(raw: RawEvent, chain: Chain) -> Event | None:
 
 @contextmanager
 def decoding(decoder: Decode) -> Iterator[None]:
-    """Let live ingestion, backfills and revisions decode by this."""
+    """Let live ingestion, backfills and redecodes decode by this."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(event_decoding, "decode", decoder)
         yield
@@ -84,7 +84,7 @@ def make_chain(grown: int = GROWN, network: Network = NETWORK) -> FakeChain:
 
 def fill(engine: Engine, network: Network = NETWORK, events: int = 3) -> list[int]:
     """Fill; the heights that were reached."""
-    return [done.height for done in revision.fill(engine, network, ETHEREUM, events=events)]
+    return [done.height for done in redecode.fill(engine, network, ETHEREUM, events=events)]
 
 
 TABLES = (
@@ -149,16 +149,16 @@ def test_cutover_at_any_offset_keeps_every_row(
     straight: Callable[[FakeChain, Network], Contents],
     offset: int,
 ) -> None:
-    # So many blocks lie between the revision's cursor and the live one when the swap begins.
+    # So many blocks lie between the redecode's cursor and the live one when the swap begins.
     network = fake_network(confirmations=offset)
     chain = make_chain(network=network)
     with decoding(old_decode):
         ingest(indexer_engine, chain, network)
-    revision.start(engine, network, [ETHEREUM])
+    redecode.start(engine, network, [ETHEREUM])
     with decoding(new_decode):
         reached = fill(indexer_engine, network)
         assert (reached or [-1])[-1] == (GROWN - offset if offset < GROWN + 1 else -1)
-        revision.swap(indexer_engine, network)
+        redecode.swap(indexer_engine, network)
     assert contents(indexer_engine) == straight(chain, network)
     assert differences(indexer_engine, network) == []
 
@@ -171,7 +171,7 @@ def test_ingestion_during_redecode_gives_equal_rows(
     filled: int,
 ) -> None:
     chain = make_chain()
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     with decoding(old_decode):
         for _ in range(filled):
             ingest_once(indexer_engine, chain, NETWORK, max_blocks=1)
@@ -180,7 +180,7 @@ def test_ingestion_during_redecode_gives_equal_rows(
     with decoding(old_decode):
         ingest(indexer_engine, chain)
     with decoding(new_decode):
-        revision.swap(indexer_engine, NETWORK)
+        redecode.swap(indexer_engine, NETWORK)
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
 
@@ -194,10 +194,10 @@ def test_redecode_range_size_changes_nothing(
     chain = make_chain()
     with decoding(old_decode):
         ingest(indexer_engine, chain)
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     with decoding(new_decode):
         fill(indexer_engine, events=events)
-        revision.swap(indexer_engine, NETWORK)
+        redecode.swap(indexer_engine, NETWORK)
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
 
@@ -215,17 +215,17 @@ def test_ingestion_continues_during_redecode(
 
     with decoding(new_decode):
         follower = threading.Thread(target=follow)
-        revision.start(engine, NETWORK, [ETHEREUM])
+        redecode.start(engine, NETWORK, [ETHEREUM])
         follower.start()
         swaps = 0
         while not ends.is_set():
             fill(indexer_engine)
-            revision.check(indexer_engine, NETWORK)
-            revision.swap(indexer_engine, NETWORK)
+            redecode.check(indexer_engine, NETWORK)
+            redecode.swap(indexer_engine, NETWORK)
             swaps += 1
-            revision.start(engine, NETWORK, [ETHEREUM])
+            redecode.start(engine, NETWORK, [ETHEREUM])
         follower.join()
-        revision.swap(indexer_engine, NETWORK)
+        redecode.swap(indexer_engine, NETWORK)
     assert swaps > 0
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
@@ -235,7 +235,7 @@ def test_ingestion_continues_during_redecode(
 
 def test_fill_ends_at_finality(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain(10))
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     assert fill(indexer_engine, events=4) == [2, 4, 6]
     assert fill(indexer_engine) == []
 
@@ -248,7 +248,7 @@ def test_reorg_during_redecode(
     depth: int,
 ) -> None:
     chain = make_chain()
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     with decoding(old_decode):
         ingest(indexer_engine, chain)
     with decoding(new_decode):
@@ -258,7 +258,7 @@ def test_reorg_during_redecode(
     with decoding(old_decode):
         ingest(indexer_engine, chain)
     with decoding(new_decode):
-        revision.swap(indexer_engine, NETWORK)
+        redecode.swap(indexer_engine, NETWORK)
     expected = straight(chain, NETWORK)
     found = contents(indexer_engine)
     assert len(found.pop("orphans")) == 2 * depth
@@ -280,8 +280,8 @@ def test_changes_between_fold_and_swap_are_kept(
     chain = make_chain()
     with decoding(old_decode):
         ingest(indexer_engine, chain)
-    revision.start(engine, NETWORK, [ETHEREUM])
-    beside = revision._fold_snapshot
+    redecode.start(engine, NETWORK, [ETHEREUM])
+    beside = redecode._fold_snapshot
 
     def meanwhile() -> None:
         chain.drop(2)
@@ -298,9 +298,9 @@ def test_changes_between_fold_and_swap_are_kept(
             meanwhile()
         return folded
 
-    monkeypatch.setattr(revision, "_fold_snapshot", fold)
+    monkeypatch.setattr(redecode, "_fold_snapshot", fold)
     with decoding(new_decode):
-        revision.swap(indexer_engine, NETWORK)
+        redecode.swap(indexer_engine, NETWORK)
     found, expected = contents(indexer_engine), straight(chain, NETWORK)
     for name in ("oft_sent", "evm_logs", "movements", "cursors"):
         assert found[name] == expected[name], name
@@ -314,14 +314,14 @@ def test_backfill_rewinds_redecode(
     chain = make_chain(network=late)
     with decoding(old_decode):
         ingest(indexer_engine, chain, late)
-    revision.start(engine, late, [ETHEREUM])
+    redecode.start(engine, late, [ETHEREUM])
     with decoding(new_decode):
         assert fill(indexer_engine, late)[-1] == GROWN - 4
     with decoding(old_decode):
         backfill(indexer_engine, chain, late, Height(1), Height(7), lambda progress: None)
     with decoding(new_decode):
         assert fill(indexer_engine, late, events=1_000) == [GROWN - 4]
-        revision.swap(indexer_engine, late)
+        redecode.swap(indexer_engine, late)
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
 
@@ -330,15 +330,15 @@ def test_swap_blocks_backfill(
 ) -> None:
     chain = make_chain()
     ingest(indexer_engine, chain)
-    beside = revision._fold_snapshot
+    beside = redecode._fold_snapshot
 
     def fold(conn: Connection, network: Network) -> object:
         with pytest.raises(FollowerConflict, match="backfill"):
             backfill(indexer_engine, chain, NETWORK, Height(1), Height(3), lambda progress: None)
         return beside(conn, network)
 
-    monkeypatch.setattr(revision, "_fold_snapshot", fold)
-    revision.swap(indexer_engine, NETWORK)
+    monkeypatch.setattr(redecode, "_fold_snapshot", fold)
+    redecode.swap(indexer_engine, NETWORK)
     backfill(indexer_engine, chain, NETWORK, Height(1), Height(3), lambda progress: None)
 
 
@@ -348,10 +348,10 @@ def test_swap_blocks_backfill(
 def test_check_lists_differences_by_table(engine: Engine, indexer_engine: Engine) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     with decoding(new_decode):
         before = contents(indexer_engine)
-        found = revision.check(indexer_engine, NETWORK)
+        found = redecode.check(indexer_engine, NETWORK)
     assert contents(indexer_engine) == before
     sent, logs = found.facts[ETHEREUM]
     # Of blocks 1 to 10, two logs each: 3, 6 and 9 decode by now; 5, 7 and 10 no longer do; 1 and 4
@@ -369,18 +369,18 @@ def test_check_lists_differences_by_table(engine: Engine, indexer_engine: Engine
 
 def test_unchanged_decoder_swaps_nothing(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain())
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     before = contents(indexer_engine)
-    found = revision.check(indexer_engine, NETWORK)
+    found = redecode.check(indexer_engine, NETWORK)
     assert (found.facts, found.projections) == ({ETHEREUM: []}, [])
-    assert revision.swap(indexer_engine, NETWORK).facts == {ETHEREUM: []}
+    assert redecode.swap(indexer_engine, NETWORK).facts == {ETHEREUM: []}
     assert contents(indexer_engine) == before
 
 
 def test_future_facts_can_be_queried(engine: Engine, indexer_engine: Engine) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     with decoding(new_decode):
         fill(indexer_engine)
     query = text("SELECT DISTINCT height FROM revised.oft_sent ORDER BY height")
@@ -396,8 +396,8 @@ def test_redecode_clears_undecodable_alarms(engine: Engine, indexer_engine: Engi
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
     assert len(alarm_lines(indexer_engine, ETHEREUM)) == 8
-    revision.start(engine, NETWORK, [ETHEREUM])
-    done = revision.swap(indexer_engine, NETWORK)
+    redecode.start(engine, NETWORK, [ETHEREUM])
+    done = redecode.swap(indexer_engine, NETWORK)
     assert alarm_lines(indexer_engine, ETHEREUM) == []
     assert {item.table: (item.removed, item.added) for item in done.facts[ETHEREUM]} == {
         "facts.oft_sent": (10, 18),
@@ -411,11 +411,11 @@ def test_redecode_clears_undecodable_alarms(engine: Engine, indexer_engine: Engi
 def test_redecode_keeps_migrated_tables(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain())
     before = catalog(engine)
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     assert catalog(engine) == before
-    revision.swap(indexer_engine, NETWORK)
+    redecode.swap(indexer_engine, NETWORK)
     assert catalog(engine) == before
-    revision.abandon(engine)
+    redecode.abandon(engine)
     with engine.connect() as conn:
         assert not {"shadow", "revised"} & set(inspect(conn).get_schema_names())
         assert missing(conn).as_diffs() == []
@@ -443,7 +443,7 @@ def test_readers_see_swap_atomically(
 ) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     before = contents(api_engine)
     finish, seen = shadow_tables.finish, []
 
@@ -452,7 +452,7 @@ def test_readers_see_swap_atomically(
         finish(conn)
 
     monkeypatch.setattr(shadow_tables, "finish", look_first)
-    revision.swap(indexer_engine, NETWORK)
+    redecode.swap(indexer_engine, NETWORK)
     assert seen == [before]
     assert contents(api_engine) != before
 
@@ -461,7 +461,7 @@ def test_swap_blocks_ingestion(
     engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingest(indexer_engine, make_chain())
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     put_in_place, waited = shadow_tables.put_in_place, []
 
     def follower_first(conn: Connection, chain: ChainId) -> object:
@@ -473,25 +473,25 @@ def test_swap_blocks_ingestion(
         return put_in_place(conn, chain)
 
     monkeypatch.setattr(shadow_tables, "put_in_place", follower_first)
-    revision.swap(indexer_engine, NETWORK)
+    redecode.swap(indexer_engine, NETWORK)
     assert waited == [ETHEREUM]
 
 
 def test_second_redecode_is_refused(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain())
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     with pytest.raises(ConfigurationError, match="swap it or abandon it"):
-        revision.start(engine, NETWORK, [ETHEREUM])
-    revision.swap(indexer_engine, NETWORK)
-    revision.start(engine, NETWORK, [ETHEREUM])
+        redecode.start(engine, NETWORK, [ETHEREUM])
+    redecode.swap(indexer_engine, NETWORK)
+    redecode.start(engine, NETWORK, [ETHEREUM])
 
 
 def test_only_owner_starts_and_abandons(engine: Engine, indexer_engine: Engine) -> None:
     with pytest.raises(ProgrammingError, match="permission denied"):
-        revision.start(indexer_engine, NETWORK, [ETHEREUM])
-    revision.start(engine, NETWORK, [ETHEREUM])
+        redecode.start(indexer_engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     with pytest.raises(ProgrammingError, match="must be owner"):
-        revision.abandon(indexer_engine)
+        redecode.abandon(indexer_engine)
 
 
 def test_fill_of_other_chain_is_refused(indexer_engine: Engine) -> None:
@@ -504,13 +504,13 @@ def test_fill_of_other_chain_is_refused(indexer_engine: Engine) -> None:
 STEPS = (
     (shadow_tables, "end_of_range"),
     (shadow_tables, "write"),
-    (revision, "_fold_snapshot"),
+    (redecode, "_fold_snapshot"),
     (shadow_tables, "put_in_place"),
     (shadow_tables, "_replace_outcomes"),
-    (revision, "refold_movements"),
-    (revision, "_replace_book"),
+    (redecode, "refold_movements"),
+    (redecode, "_replace_book"),
     (shadow_tables, "finish"),
-    (revision, "notify_ingested"),
+    (redecode, "notify_changed"),
 )
 
 
@@ -528,7 +528,7 @@ def test_killed_swap_changes_nothing(
     with decoding(old_decode):
         ingest(indexer_engine, chain)
     before = contents(indexer_engine)
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     real = getattr(module, step)
 
     def killed(*arguments: object, **named: object) -> None:
@@ -540,9 +540,9 @@ def test_killed_swap_changes_nothing(
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(module, step, killed)
             with pytest.raises(RuntimeError, match=step):
-                revision.swap(indexer_engine, NETWORK)
+                redecode.swap(indexer_engine, NETWORK)
         assert contents(indexer_engine) == before
-        revision.swap(indexer_engine, NETWORK)
+        redecode.swap(indexer_engine, NETWORK)
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
 
@@ -552,7 +552,7 @@ def test_lost_session_during_swap_changes_nothing(
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
     before = contents(indexer_engine)
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
 
     def lose_session(conn: Connection) -> None:
         with engine.connect() as admin:
@@ -567,10 +567,10 @@ def test_lost_session_during_swap_changes_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(shadow_tables, "finish", lose_session)
         with pytest.raises(OperationalError, match="terminating connection"):
-            revision.swap(indexer_engine, NETWORK)
+            redecode.swap(indexer_engine, NETWORK)
     indexer_engine.dispose()
     assert contents(indexer_engine) == before
-    revision.swap(indexer_engine, NETWORK)
+    redecode.swap(indexer_engine, NETWORK)
     assert alarm_lines(indexer_engine, ETHEREUM) == []
 
 
@@ -578,11 +578,11 @@ def test_abandon_leaves_nothing(engine: Engine, indexer_engine: Engine) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
     before = contents(indexer_engine)
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     fill(indexer_engine)
-    revision.abandon(engine)
+    redecode.abandon(engine)
     assert contents(indexer_engine) == before
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     assert fill(indexer_engine) != []
 
 
@@ -596,12 +596,12 @@ def test_projection_alone_is_swapped(
     ingest(indexer_engine, chain)
     before = contents(indexer_engine)
     monkeypatch.setattr(store, "fold_oft", new_fold)
-    found = revision.check(indexer_engine, NETWORK)
+    found = redecode.check(indexer_engine, NETWORK)
     assert [(item.table, item.changed) for item in found.projections] == [
         ("projections.movements", 2 * GROWN)
     ]
     assert contents(indexer_engine) == before
-    done = revision.swap(indexer_engine, NETWORK)
+    done = redecode.swap(indexer_engine, NETWORK)
     assert (done.facts, done.movements) == ({}, 2 * GROWN)
     assert differences(indexer_engine, NETWORK) == []
     after = contents(indexer_engine)
@@ -618,7 +618,7 @@ def test_reorged_movement_uses_new_fold(
     chain.mine([guid_of(7)])
     chain.grow(8, sends=0)
     chain.mine([guid_of(7)])
-    beside = revision._fold_snapshot
+    beside = redecode._fold_snapshot
 
     def fold(conn: Connection, network: Network) -> object:
         folded = beside(conn, network)
@@ -632,9 +632,9 @@ def test_reorged_movement_uses_new_fold(
     with decoding(second_send_is_the_delivery):
         ingest(indexer_engine, chain)
         monkeypatch.setattr(store, "fold_oft", new_fold)
-        assert revision.check(indexer_engine, NETWORK).projections == []
-        monkeypatch.setattr(revision, "_fold_snapshot", fold)
-        revision.swap(indexer_engine, NETWORK)
+        assert redecode.check(indexer_engine, NETWORK).projections == []
+        monkeypatch.setattr(redecode, "_fold_snapshot", fold)
+        redecode.swap(indexer_engine, NETWORK)
     assert differences(indexer_engine, NETWORK) == []
     with indexer_engine.connect() as conn:
         reasons = conn.scalars(select(projections.movements.c.stage_reason))
@@ -672,12 +672,12 @@ def test_new_event_type_is_filled(
     with decoding(lambda raw, chain: None):
         ingest(indexer_engine, chain)
     plant_big_sends(engine, monkeypatch)
-    revision.start(engine, NETWORK, [ETHEREUM])
+    redecode.start(engine, NETWORK, [ETHEREUM])
     with decoding(decode_big_sends):
         fill(indexer_engine)
         assert heights_of(engine, "facts.big_sends") == []
         assert heights_of(engine, "shadow.big_sends") == [*range(1, GROWN - 3)]
-        revision.swap(indexer_engine, NETWORK)
+        redecode.swap(indexer_engine, NETWORK)
         chain.grow(2)
         ingest(indexer_engine, chain)
     assert heights_of(engine, "facts.big_sends") == [*range(1, GROWN + 3)]
@@ -795,30 +795,30 @@ def test_swap_repairs_order_book(
     network, chain = ledgers.network, ledgers.chain
     ledgers.unread = frozenset(ledger.height for ledger, events in ledgers.history[5::9] if events)
     ledgers.upto = max(ingested_before, 1)
-    revision.start(engine, network, [chain])
+    redecode.start(engine, network, [chain])
     with decoding(ledgers.decode):
         ingest_ledgers(indexer_engine, ledgers)
-        assert len(list(revision.fill(indexer_engine, network, chain, events=5))) > 0
+        assert len(list(redecode.fill(indexer_engine, network, chain, events=5))) > 0
         ledgers.upto = 60
         ingest_ledgers(indexer_engine, ledgers)
         assert stale_providers(indexer_engine) > 0
         said = messages(indexer_engine)
 
         ledgers.unread = frozenset()
-        restart_revision(engine, ledgers)
-        found = revision.check(indexer_engine, network)
+        restart_redecode(engine, ledgers)
+        found = redecode.check(indexer_engine, network)
         assert "projections.providers" in {item.table for item in found.projections}
-        assert revision.swap(indexer_engine, network).book
+        assert redecode.swap(indexer_engine, network).book
     assert stale_providers(indexer_engine) == 0
     assert alarm_lines(indexer_engine, chain) == []
     assert differences(indexer_engine, network) == []
     assert messages(indexer_engine) > said
 
 
-def restart_revision(engine: Engine, ledgers: FakeLedgers) -> None:
-    """The newer build did not fill what the older one did: begin its revision now."""
-    revision.abandon(engine)
-    revision.start(engine, ledgers.network, [ledgers.chain])
+def restart_redecode(engine: Engine, ledgers: FakeLedgers) -> None:
+    """The newer build did not fill what the older one did: begin its redecode now."""
+    redecode.abandon(engine)
+    redecode.start(engine, ledgers.network, [ledgers.chain])
 
 
 def stale_providers(engine: Engine) -> int:
@@ -838,7 +838,7 @@ def test_ledgers_between_fold_and_swap_are_in_book(
     ledgers = make_ledgers()
     ledgers.upto = 40
     ledgers.unread = frozenset(ledger.height for ledger, _ in ledgers.history[5::9])
-    beside = revision._fold_snapshot
+    beside = redecode._fold_snapshot
 
     def fold(conn: Connection, network: Network) -> object:
         folded = beside(conn, network)
@@ -848,9 +848,9 @@ def test_ledgers_between_fold_and_swap_are_in_book(
 
     with decoding(ledgers.decode):
         ingest_ledgers(indexer_engine, ledgers)
-        revision.start(engine, ledgers.network, [ledgers.chain])
+        redecode.start(engine, ledgers.network, [ledgers.chain])
         ledgers.unread = frozenset()
-        monkeypatch.setattr(revision, "_fold_snapshot", fold)
-        revision.swap(indexer_engine, ledgers.network)
+        monkeypatch.setattr(redecode, "_fold_snapshot", fold)
+        redecode.swap(indexer_engine, ledgers.network)
     assert stale_providers(indexer_engine) == 0
     assert differences(indexer_engine, ledgers.network) == []

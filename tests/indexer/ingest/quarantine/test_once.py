@@ -29,7 +29,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (rows, "release_ledger"),
     (quarantine, "refold_movements"),
     (quarantine, "rebuild_book"),
-    (quarantine, "notify_ingested"),
+    (quarantine, "notify_changed"),
 )
 
 
