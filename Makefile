@@ -32,7 +32,7 @@ help: ## What there is to make
 setup: prerequisites $(TOOLS) $(NODE_TOOLS) $(BIN)/isthmus ## Install everything under .venv and node_modules
 
 prerequisites:
-	@test -e $(TOOLS) -a -e $(NODE_TOOLS) || $(PYTHON) devnet/prerequisites.py $(CURDIR)
+	@test -e $(TOOLS) -a -e $(NODE_TOOLS) || $(PYTHON) devnet/prerequisites.py "$(CURDIR)"
 
 $(TOOLS): requirements/bootstrap.txt requirements/dev.txt
 	$(PYTHON) -m venv $(VENV)
@@ -42,7 +42,7 @@ $(TOOLS): requirements/bootstrap.txt requirements/dev.txt
 
 $(BIN)/isthmus: devnet/isthmus.sh clients/python/pyproject.toml $(TOOLS)
 	@# The client is imported from the checkout. A relative path: a worktree may link to this .venv.
-	echo ../../../../clients/python > $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/isthmus-client.pth
+	echo ../../../../clients/python > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/isthmus-client.pth"
 	install -m 755 devnet/isthmus.sh $@
 
 $(NODE_TOOLS): package.json package-lock.json
