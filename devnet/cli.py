@@ -14,7 +14,7 @@ def demo(*, once: bool, seed: int, keep: bool) -> int:
 
     It plays a scenario, verifies it, and runs on until Ctrl-C. Every demo begins from nothing: new
     chains, new databases; those of an earlier one are dropped. ISTHMUS_HOME moves its folder,
-    DATABASE_URL its databases. 1 if anything is wrong.
+    DATABASE_URL its databases. 1 if anything is wrong, 2 for a wrong setting.
     """
     from indexer.config.settings import load_settings
     from indexer.errors import ConfigurationError
@@ -24,7 +24,7 @@ def demo(*, once: bool, seed: int, keep: bool) -> int:
         settings = load_settings()
     except ConfigurationError as error:
         click.echo(f"{type(error).__name__}: {error}")
-        return 1
+        return 2
     from devnet.demo import run
 
     return run(settings, once=once, seed=seed, keep=keep)
@@ -57,7 +57,7 @@ def faucet(address: str | None, *, new: bool, amount: int, evm: str, stellar: st
         devnet_passphrase()
     except ConfigurationError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
-        return 1
+        return 2
     from devnet.faucet import pay
 
     return pay(address, amount, evm, stellar)

@@ -83,7 +83,7 @@ def _options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _on_server(data: Path | None, port: int, act: "Callable[[EmbeddedPostgres], int]") -> int:
-    """Act on the server of a folder; an error is one sentence and exit code 1."""
+    """Act on the server of a folder; an error is one sentence and exit code 1, 2 for a setting."""
     from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
     from warehouse_schema.location import embedded_folder
     from warehouse_schema.variables import SettingsError
@@ -92,7 +92,7 @@ def _on_server(data: Path | None, port: int, act: "Callable[[EmbeddedPostgres], 
         return act(EmbeddedPostgres(data or embedded_folder(), port))
     except (EmbeddedPostgresError, SettingsError) as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
-        return 1
+        return 2 if isinstance(error, SettingsError) else 1
 
 
 @database.command()

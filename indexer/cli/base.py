@@ -56,14 +56,14 @@ class LazyGroup(click.Group):
 
 
 def operator_command(run: Callable[P, int]) -> Callable[P, int]:
-    """Log to stderr; an error of ours ends the command with one sentence and exit code 1."""
+    """Log to stderr; an error of ours is one sentence and exit code 1, or 2 for a wrong setting."""
 
     @wraps(run)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> int:
         # Imported here: `--help` needs none of it.
         from sqlalchemy.exc import OperationalError
 
-        from indexer.errors import IndexerError
+        from indexer.errors import ConfigurationError, IndexerError
 
         logging.basicConfig(
             level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -73,8 +73,9 @@ def operator_command(run: Callable[P, int]) -> Callable[P, int]:
             return run(*args, **kwargs)
         except IndexerError as error:
             click.echo(f"{type(error).__name__}: {error}", err=True)
+            return 2 if isinstance(error, ConfigurationError) else 1
         except OperationalError as error:
             click.echo(f"the database of DATABASE_URL: {error.orig}", err=True)
-        return 1
+            return 1
 
     return wrapped

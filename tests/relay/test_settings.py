@@ -172,7 +172,7 @@ def test_resume_of_unknown_chain_names_known_ones(
 ) -> None:
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
     monkeypatch.setenv("DATABASE_URL", "postgresql:///unused")
-    assert main(["relay", command, "stellar"]) == 1
+    assert main(["relay", command, "stellar"]) == 2
     said = capsys.readouterr().err
     assert "no chain stellar; it has stellar:pubnet, eip155:1" in said
 
@@ -184,7 +184,7 @@ def test_relay_names_shared_and_own_problems_at_once(
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setenv("ISTHMUS_RELAY_KEY_EIP155_1", "5f")
     monkeypatch.setenv("ISTHMUS_RELAY_SPONSOR_STELLAR_PUBNET", "hunter2")
-    assert main(["relay", "run"]) == 1
+    assert main(["relay", "run"]) == 2
     printed = capsys.readouterr().err
     assert "3 settings are wrong" in printed
     for name in ("DATABASE_URL", "ISTHMUS_RELAY_KEY_EIP155_1", "SPONSOR_STELLAR_PUBNET"):

@@ -111,7 +111,7 @@ def test_followed_range_is_refused_by_its_end(run: Run, indexer_engine: Engine, 
 
 def test_chain_without_node_names_the_setting(run: Run):
     code, _, err = run(*range_of(1, 2, "eip155:8453"))
-    assert code == 1
+    assert code == 2
     assert "set ISTHMUS_RPC_EIP155_8453" in err
 
 

@@ -111,7 +111,7 @@ def test_unknown_chain_error_lists_known_chains(
     command: Command, arguments: tuple[str, ...]
 ) -> None:
     assert command(*arguments) == (
-        1,
+        2,
         "NetworkFileError: network devnet has no chain stellar; it has stellar:devnet, "
         "eip155:31337\n",
     )
