@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import open_engine
+from pipelines.defs.facts.checks import verdict
 from pipelines.defs.names import TRANSFER_STATES
 from pipelines.defs.resources import WarehouseResource
 from pipelines.long_run import LongRunConfig, long_run
@@ -23,8 +24,8 @@ from pipelines.restart_sensor import (
 )
 from pipelines.webhooks import webhook_definitions
 from relay.account import TurnReport
-from relay.run import run_relay
-from relay.settings import load_relay, load_relay_settings
+from relay.run import POOL_SIZE, run_relay
+from relay.settings import check_relay_variables, load_relay
 from relay.status import relay_problems
 
 RELAY_JOB = "relay"
@@ -34,8 +35,6 @@ CHECK_JOB = "check_relay"
 TRANSACTIONS = dg.AssetKey(["relay", "transactions"])
 
 STEP = "send_transactions"
-_SESSIONS = 20
-"""Maximum number of accounts of one relay: each holds a Postgres session with its lock."""
 
 
 class RelayWarehouse(WarehouseResource):
@@ -44,7 +43,7 @@ class RelayWarehouse(WarehouseResource):
     @contextmanager
     def engine(self) -> Iterator[Engine]:
         """An engine while the block runs."""
-        engine = open_engine(load_settings(), "relay", pool_size=_SESSIONS)
+        engine = open_engine(load_settings(), "relay", pool_size=POOL_SIZE)
         try:
             yield engine
         finally:
@@ -81,7 +80,6 @@ def send(context: dg.OpExecutionContext, config: LongRunConfig, warehouse: Relay
     reporter: AssetReporter[TurnReport] = AssetReporter(
         TRANSACTIONS, counts_metadata, LaterReports.OBSERVE
     )
-    settings = load_settings()
     with long_run(context, warehouse, [reporter], config) as run:
         is_first = True
 
@@ -91,7 +89,7 @@ def send(context: dg.OpExecutionContext, config: LongRunConfig, warehouse: Relay
                 run.report(turn)
             is_first = False
 
-        accounts = load_relay_settings(settings)
+        settings, accounts = load_relay()
         run_relay(run.engine, settings, accounts, should_stop=run.is_over, on_turn=report)
 
 
@@ -105,11 +103,7 @@ def accounts_are_well(warehouse: RelayWarehouse) -> dg.AssetCheckResult:
     """Read the relay's own reports, and look for accounts without one."""
     with warehouse.engine() as engine, engine.connect() as conn:
         found = relay_problems(conn)
-    return dg.AssetCheckResult(
-        passed=not found,
-        severity=dg.AssetCheckSeverity.ERROR,
-        metadata={"found": dg.MetadataValue.text("\n".join(found) or "nothing")},
-    )
+    return verdict(found)
 
 
 def definitions() -> dg.Definitions:
@@ -133,6 +127,7 @@ def definitions() -> dg.Definitions:
     return dg.Definitions.merge(relaying, checks, webhook_definitions())
 
 
-# Wrong settings end the code server, all of them named at once.
-load_relay()
+# Wrong settings end the code server, all of them named at once. Keys are loaded in the run: a key
+# service that does not answer is retried there.
+check_relay_variables()
 defs = definitions()

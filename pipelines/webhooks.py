@@ -7,6 +7,7 @@ is a key for it.
 import dagster as dg
 
 from indexer.config.settings import load_settings
+from pipelines.defs.facts.checks import verdict
 from pipelines.defs.names import TRANSFER_STATES
 from pipelines.defs.resources import WarehouseResource
 from pipelines.long_run import LongRunConfig, long_run
@@ -63,7 +64,7 @@ def send(
     with long_run(context, warehouse, [reporter], config) as run:
         send_webhooks(
             run.engine,
-            need_webhook_poster(load_settings()),
+            need_webhook_poster(load_settings().network),
             should_stop=run.is_over,
             on_progress=run.report,
         )
@@ -80,15 +81,7 @@ def webhooks_are_sent(warehouse: WarehouseResource) -> dg.AssetCheckResult:
     with warehouse.engine() as engine, engine.connect() as conn:
         found = webhook_problems(conn)
         refusing, stopped = failing_webhooks(conn)
-    return dg.AssetCheckResult(
-        passed=not found,
-        severity=dg.AssetCheckSeverity.ERROR,
-        metadata={
-            "found": dg.MetadataValue.text("\n".join(found) or "nothing"),
-            "failing": dg.MetadataValue.int(refusing),
-            "stopped": dg.MetadataValue.int(stopped),
-        },
-    )
+    return verdict(found, figures={"failing": refusing, "stopped": stopped})
 
 
 def webhook_definitions() -> dg.Definitions:
@@ -96,7 +89,7 @@ def webhook_definitions() -> dg.Definitions:
 
     Raises `ConfigurationError` for a key that cannot be read.
     """
-    if load_webhook_poster(load_settings()) is None:
+    if load_webhook_poster(load_settings().network) is None:
         return dg.Definitions()
     job = long_run_job(
         JOB,

@@ -11,7 +11,7 @@ from indexer.loops import stop_requested
 from relay import failures
 from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE, order_refund
-from relay.run import run_relay, session_count
+from relay.run import POOL_SIZE, run_relay
 from relay.settings import address_of, load_relay, load_webhooks, need_webhook_poster
 from relay.status import all_health, relay_problems
 from relay.webhooks.run import DeliveryCounts, send_webhooks
@@ -25,7 +25,7 @@ def run() -> int:
     for each in accounts:
         print(f"{each.chain.id}: {address_of(each)}", flush=True)
     should_stop = stop_requested()
-    engine = open_engine(settings, "relay", pool_size=max(1, session_count(accounts)))
+    engine = open_engine(settings, "relay", pool_size=POOL_SIZE)
     try:
         run_relay(engine, settings, accounts, should_stop=should_stop, on_turn=_print_turn)
     finally:
@@ -95,7 +95,8 @@ def webhooks() -> int:
 
 def webhook_key() -> int:
     """Print the public key that webhooks are verified with; needs no database."""
-    print(encode_public_key(need_webhook_poster(load_settings(needs_database=False)).key))
+    network = load_settings(needs_database=False).network
+    print(encode_public_key(need_webhook_poster(network).key))
     return 0
 
 

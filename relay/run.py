@@ -43,6 +43,8 @@ Report = Callable[[ChainId, TurnReport], None]
 _Reports: TypeAlias = "SimpleQueue[tuple[ChainId, TurnReport]]"
 _Role: TypeAlias = Literal["send", "check_recipients", "submit"]
 
+POOL_SIZE = 0
+"""Of the engine for `run_relay`: no limit, because every worker holds a session."""
 TURN_SECONDS = 1.0
 NODE_SECONDS = 10.0
 """Timeout of a node, longer than the api's: no client waits for the relay."""
@@ -106,11 +108,6 @@ def run_relay(
         _forward(reports, on_turn)
         for each in running:
             each.result()
-
-
-def session_count(accounts: Sequence[RelayAccount]) -> int:
-    """Sessions of Postgres that these accounts need."""
-    return len(_workers(accounts))
 
 
 def _workers(accounts: Sequence[RelayAccount]) -> list[tuple[RelayAccount, _Role]]:

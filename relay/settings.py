@@ -5,13 +5,11 @@ One key may serve several EVM chains; no key both sends and sponsors.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated, TypeAlias, cast
-
-from pydantic import BeforeValidator
+from typing import TypeAlias, cast
 
 from indexer.config.networks import EvmChain, Network, StellarChain
 from indexer.config.settings import (
@@ -40,7 +38,7 @@ from relay.limits import SpendLimits
 from relay.webhooks.post import is_public
 from relay.webhooks.run import WebhookSender
 from warehouse_schema.identifiers import BaseUnits, ChainId
-from warehouse_schema.variables import Variables, variable
+from warehouse_schema.variables import Count, Variables, variable
 
 EVM_LIMITS = SpendLimits(budget=5 * 10**16, floor=5 * 10**15)
 STELLAR_LIMITS = SpendLimits(budget=50 * 10**7, floor=5 * 10**7)
@@ -51,15 +49,6 @@ _PREFIX = "ISTHMUS_RELAY_"
 _SENDER, _SPONSOR = "KEY", "SPONSOR"
 _KMS = {_SENDER: "KMS", _SPONSOR: "SPONSOR_KMS"}
 """Kind of key → what the variable of its key service is called, without prefix and chain."""
-
-
-def _amount(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError("must be a whole number, of wei or stroops")
-    return int(text)
-
-
-_Amounts: TypeAlias = dict[str, Annotated[int, BeforeValidator(_amount)]]
 
 
 class RelayVariables(Variables):
@@ -75,11 +64,11 @@ class RelayVariables(Variables):
         "ISTHMUS_RELAY_KMS_<CHAIN>",
         "key service in its place, `module:name`: a callable that returns the key of a chain id",
     )
-    budget: _Amounts = variable(
+    budget: dict[str, Count] = variable(
         "ISTHMUS_RELAY_BUDGET_<CHAIN>",
         "most that an account may spend a UTC day, in wei or stroops; unset: 0.05 ether or 50 XLM",
     )
-    floor: _Amounts = variable(
+    floor: dict[str, Count] = variable(
         "ISTHMUS_RELAY_FLOOR_<CHAIN>",
         "balance below which there is an alarm, in wei or stroops; unset: 0.005 ether or 5 XLM",
     )
@@ -92,22 +81,22 @@ class RelayVariables(Variables):
     sponsor_kms: dict[str, str] = variable(
         "ISTHMUS_RELAY_SPONSOR_KMS_<CHAIN>", "key service in its place", chains="stellar"
     )
-    sponsor_budget: _Amounts = variable(
+    sponsor_budget: dict[str, Count] = variable(
         "ISTHMUS_RELAY_SPONSOR_BUDGET_<CHAIN>",
         "most that a sponsor may spend a UTC day, in stroops; unset: 50 XLM",
         chains="stellar",
     )
-    sponsor_floor: _Amounts = variable(
+    sponsor_floor: dict[str, Count] = variable(
         "ISTHMUS_RELAY_SPONSOR_FLOOR_<CHAIN>",
         "balance of a sponsor below which there is an alarm, in stroops; unset: 5 XLM",
         chains="stellar",
     )
-    sponsor_min_deposit: _Amounts = variable(
+    sponsor_min_deposit: dict[str, Count] = variable(
         "ISTHMUS_RELAY_SPONSOR_MIN_DEPOSIT_<CHAIN>",
         "least deposit that a trustline is sponsored for, in 10^-7 of the asset; unset: 5 USD",
         chains="stellar",
     )
-    sponsor_payer_budget: _Amounts = variable(
+    sponsor_payer_budget: dict[str, Count] = variable(
         "ISTHMUS_RELAY_SPONSOR_PAYER_BUDGET_<CHAIN>",
         "most that is spent a UTC day for one paying address, in stroops; unset: 5 XLM",
         chains="stellar",
@@ -162,75 +151,73 @@ class SponsorAccount:
 RelayAccount: TypeAlias = EvmAccount | StellarAccount | SponsorAccount
 
 
-def load_relay_settings(
-    settings: Settings, environment: Mapping[str, str] | None = None
-) -> tuple[RelayAccount, ...]:
-    """The accounts that have a key.
-
-    Raises `ConfigurationError` that names every wrong variable; a chain needs a node.
-    """
-    env = os.environ if environment is None else environment
-    return _with_nodes(settings, _accounts(settings.network, env))
-
-
 def load_relay() -> tuple[Settings, tuple[RelayAccount, ...]]:
-    """What the relay's process reads. Raises one `ConfigurationError` with all problems."""
+    """Settings of the relay's process, and the accounts that have a key; each chain needs a node.
+
+    Raises one `ConfigurationError` with all problems.
+    """
     settings, accounts = read_both(
-        load_settings, lambda: _accounts(network_of(os.environ), os.environ)
+        load_settings, lambda: load_accounts(network_of(os.environ), os.environ)
     )
-    return settings, _with_nodes(settings, accounts)
+    _require_nodes(settings, [each.chain.id for each in accounts])
+    return settings, accounts
 
 
-def _with_nodes(settings: Settings, accounts: tuple[RelayAccount, ...]) -> tuple[RelayAccount, ...]:
-    chains = dict.fromkeys(each.chain.id for each in accounts)
-    without = [chain for chain in chains if not settings.nodes.get(chain)]
+def check_relay_variables() -> None:
+    """Check the variables of the relay's process, without loading a key or calling a key service.
+
+    Raises one `ConfigurationError` with all problems.
+    """
+
+    def read() -> RelayVariables:
+        values = read_variables(RelayVariables, os.environ)
+        problems = chain_problems(RelayVariables, os.environ, network_of(os.environ))
+        if problems:
+            raise WrongSettings(problems)
+        return values
+
+    settings, values = read_both(load_settings, read)
+    named = {*values.key, *values.kms, *values.sponsor, *values.sponsor_kms}
+    chains = [each.id for each in settings.network.chains]
+    _require_nodes(settings, [chain for chain in chains if variable_suffix(chain) in named])
+
+
+def _require_nodes(settings: Settings, chains: Iterable[ChainId]) -> None:
+    without = [chain for chain in dict.fromkeys(chains) if not settings.nodes.get(chain)]
     if without:
         raise WrongSettings(
             [f"{chain} has a key and no node: set {rpc_variable(chain)}" for chain in without]
         )
-    return accounts
 
 
 def load_webhooks() -> tuple[Settings, WebhookSender]:
     """What the process of webhooks reads. Raises one `ConfigurationError` with all problems."""
-    settings, _ = read_both(
-        load_settings, lambda: _webhook_variables(os.environ, network_of(os.environ).stellar.id)
-    )
-    return settings, need_webhook_poster(settings)
+    return read_both(load_settings, lambda: need_webhook_poster(network_of(os.environ)))
+
+
+def need_webhook_poster(network: Network) -> WebhookSender:
+    """The sender of webhooks. Raises `ConfigurationError`, also without a key."""
+    poster = load_webhook_poster(network)
+    if poster is None:
+        raise ConfigurationError(
+            f"neither {WEBHOOK_KEY} nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
+        )
+    return poster
 
 
 def load_webhook_poster(
-    settings: Settings, environment: Mapping[str, str] | None = None
+    network: Network, environment: Mapping[str, str] | None = None
 ) -> WebhookSender | None:
     """The sender of webhooks; None without a key.
 
-    On the local chains alone it may send to this machine. Raises `ConfigurationError`, also for a
-    seed that signs transactions: the receiver chooses part of what is signed.
+    Reads webhook and Stellar variables: the process of webhooks has no EVM key. On the local chains
+    alone it may send to this machine. Raises `ConfigurationError`, also for a seed that signs
+    transactions: the receiver chooses part of what is signed.
     """
     env = os.environ if environment is None else environment
-    values = _webhook_variables(env, settings.network.stellar.id)
-    key: StellarKey | None = None
-    if values.webhook_kms is not None:
-        key = cast(StellarKey, _maker(WEBHOOK_KMS, values.webhook_kms)())
-    elif values.webhook_key is not None:
-        key = LocalStellarKey.from_text(values.webhook_key, WEBHOOK_KEY)
-    if key is None:
-        return None
-    stellar = settings.network.stellar.id
-    others = [*_stellar_keys(values, _SENDER, stellar), *_stellar_keys(values, _SPONSOR, stellar)]
-    if key.public_key in [each.public_key for each in others]:
-        raise ConfigurationError(
-            f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
-        )
-    if settings.network.name == "devnet":
-        return WebhookSender(key, admits=lambda address: address.is_loopback or is_public(address))
-    return WebhookSender(key)
-
-
-def _webhook_variables(env: Mapping[str, str], stellar: ChainId) -> RelayVariables:
-    """Webhook and Stellar variables: the process of webhooks reads no EVM key."""
+    stellar = network.stellar.id
     suffixes = (variable_suffix(stellar), f"{variable_suffix(stellar)}_FILE")
-    return read_variables(
+    values = read_variables(
         RelayVariables,
         {
             name: text
@@ -238,16 +225,21 @@ def _webhook_variables(env: Mapping[str, str], stellar: ChainId) -> RelayVariabl
             if not name.startswith(_PREFIX) or name.endswith(suffixes)
         },
     )
-
-
-def need_webhook_poster(settings: Settings) -> WebhookSender:
-    """The sender of webhooks. Raises `ConfigurationError`, also without a key."""
-    poster = load_webhook_poster(settings)
-    if poster is None:
+    key: StellarKey
+    if values.webhook_kms is not None:
+        key = cast(StellarKey, _maker(WEBHOOK_KMS, values.webhook_kms)())
+    elif values.webhook_key is not None:
+        key = LocalStellarKey.from_text(values.webhook_key, WEBHOOK_KEY)
+    else:
+        return None
+    others = [*_stellar_keys(values, _SENDER, stellar), *_stellar_keys(values, _SPONSOR, stellar)]
+    if key.public_key in [each.public_key for each in others]:
         raise ConfigurationError(
-            f"neither {WEBHOOK_KEY} nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
+            f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
         )
-    return poster
+    if network.name == "devnet":
+        return WebhookSender(key, admits=lambda address: address.is_loopback or is_public(address))
+    return WebhookSender(key)
 
 
 def address_of(account: RelayAccount) -> str:
@@ -262,9 +254,10 @@ def relay_variable(what: str, chain: ChainId) -> str:
     return f"{_PREFIX}{what}_{variable_suffix(chain)}"
 
 
-def _accounts(network: Network, env: Mapping[str, str]) -> tuple[RelayAccount, ...]:
-    values = read_variables(RelayVariables, env)
-    problems = chain_problems(RelayVariables, env, network)
+def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[RelayAccount, ...]:
+    """The accounts that have a key. Raises one `ConfigurationError` with all problems."""
+    values = read_variables(RelayVariables, environment)
+    problems = chain_problems(RelayVariables, environment, network)
 
     @contextmanager
     def collected() -> Iterator[None]:

@@ -26,6 +26,7 @@ from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 from warehouse_schema.location import LocationVariables, WarehouseVariables
 from warehouse_schema.variables import (
     CHAIN,
+    Count,
     SettingsError,
     Variables,
     chosen,
@@ -65,12 +66,6 @@ def _node_urls(text: str) -> tuple[str, ...]:
     return urls
 
 
-def _start(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError("must be a block or ledger number")
-    return int(text)
-
-
 def _operator(text: str) -> EvmAddress:
     try:
         return evm_address(text)
@@ -95,7 +90,7 @@ class SharedVariables(LocationVariables):
         hidden=True,
         keep_empty=True,
     )
-    start: dict[str, Annotated[int, BeforeValidator(_start)]] = variable(
+    start: dict[str, Count] = variable(
         "ISTHMUS_START_<CHAIN>",
         "first block or ledger that is read; replaces the network file's",
     )

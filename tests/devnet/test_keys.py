@@ -7,7 +7,6 @@ from devnet.evm import dev_account
 from devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, WEBHOOKS, make_keys, make_relay_keys
 from devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair
 from indexer.config.networks import load_network
-from indexer.config.settings import load_settings
 from relay.settings import load_webhook_poster
 from relay.webhooks.signing import encode_public_key
 from warehouse_schema.identifiers import UnixSeconds
@@ -37,7 +36,7 @@ def test_relay_has_own_keys_on_both_chains(tmp_path: Path) -> None:
 def test_api_publishes_the_relays_webhook_key(tmp_path: Path) -> None:
     published = load_api_settings(make_keys(tmp_path / "api", URL)).webhook_key
     made = make_relay_keys(tmp_path / "relay", load_network("devnet"))
-    sender = load_webhook_poster(load_settings({}), made)
+    sender = load_webhook_poster(load_network("devnet"), made)
     assert sender is not None
     assert encode_public_key(sender.key) == published
 

@@ -1,6 +1,5 @@
 """The relay's settings: keys by chain, and errors that name the variable."""
 
-from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -19,7 +18,9 @@ from relay.settings import (
     SponsorAccount,
     StellarAccount,
     address_of,
-    load_relay_settings,
+    check_relay_variables,
+    load_accounts,
+    load_relay,
     load_webhook_poster,
 )
 from warehouse_schema.identifiers import ChainId
@@ -28,7 +29,7 @@ SECRET = "5f" * 32
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
 STELLAR_KEY = "ISTHMUS_RELAY_KEY_STELLAR_DEVNET"
 SPONSOR = "ISTHMUS_RELAY_SPONSOR_STELLAR_DEVNET"
-DEVNET = load_settings({})
+DEVNET = load_settings({}).network
 
 
 def made_by_a_service(chain: ChainId) -> LocalEvmKey:
@@ -40,8 +41,8 @@ NO_MAKER = 7
 
 
 def test_chain_with_key_is_relayed_to():
-    assert load_relay_settings(DEVNET, {"ISTHMUS_RELAY_SERVER_PORT": "4100"}) == ()
-    [found] = load_relay_settings(DEVNET, {KEY: SECRET})
+    assert load_accounts(DEVNET, {"ISTHMUS_RELAY_SERVER_PORT": "4100"}) == ()
+    [found] = load_accounts(DEVNET, {KEY: SECRET})
     assert found.chain.id == "eip155:31337"
     assert found.limits == EVM_LIMITS
     assert SECRET not in repr(found)
@@ -49,42 +50,47 @@ def test_chain_with_key_is_relayed_to():
 
 def test_key_is_read_from_file(tmp_path: Path):
     (tmp_path / "key").write_text(f"0x{SECRET}\n")
-    [found] = load_relay_settings(DEVNET, {f"{KEY}_FILE": str(tmp_path / "key")})
+    [found] = load_accounts(DEVNET, {f"{KEY}_FILE": str(tmp_path / "key")})
     assert address_of(found) == Account.from_key(SECRET).address.lower()
 
 
-def test_key_is_made_by_key_service():
+def test_key_is_made_by_key_service(monkeypatch: pytest.MonkeyPatch):
     service = {"ISTHMUS_RELAY_KMS_EIP155_31337": f"{__name__}:made_by_a_service"}
-    [found] = load_relay_settings(DEVNET, service)
+    [found] = load_accounts(DEVNET, service)
     assert address_of(found) == Account.from_key("6e" * 32).address.lower()
+    # Only a run calls the service: the check of variables passes without it.
+    monkeypatch.setenv("ISTHMUS_RELAY_KMS_EIP155_31337", "no.such.module:x")
+    check_relay_variables()
+    with pytest.raises(ConfigurationError, match="must be module:name"):
+        load_relay()
 
 
 def test_each_stellar_seed_is_a_channel():
     channels = [Keypair.random() for _ in range(3)]
     seeds = ", ".join(each.secret for each in channels)
-    found = load_relay_settings(DEVNET, {STELLAR_KEY: seeds})
+    found = load_accounts(DEVNET, {STELLAR_KEY: seeds})
     assert [address_of(each) for each in found] == [each.public_key for each in channels]
     assert {each.limits for each in found} == {STELLAR_LIMITS}
     assert not any(each.secret in repr(found) for each in channels)
     with pytest.raises(ConfigurationError, match="names one seed twice"):
-        load_relay_settings(DEVNET, {STELLAR_KEY: f"{channels[0].secret},{channels[0].secret}"})
+        load_accounts(DEVNET, {STELLAR_KEY: f"{channels[0].secret},{channels[0].secret}"})
 
 
 def test_sponsor_has_own_key_and_limits():
     seed, sender = Keypair.random(), Keypair.random()
     own = {SPONSOR: seed.secret, "ISTHMUS_RELAY_SPONSOR_BUDGET_STELLAR_DEVNET": "7"}
-    first, second = load_relay_settings(DEVNET, {STELLAR_KEY: sender.secret} | own)
+    first, second = load_accounts(DEVNET, {STELLAR_KEY: sender.secret} | own)
     assert (type(first), type(second)) == (StellarAccount, SponsorAccount)
     assert (address_of(second), second.limits.budget) == (seed.public_key, 7)
     assert first.limits == STELLAR_LIMITS
     assert seed.secret not in repr(second)
     with pytest.raises(ConfigurationError, match="use a key for each"):
-        load_relay_settings(DEVNET, {STELLAR_KEY: seed.secret} | own)
+        load_accounts(DEVNET, {STELLAR_KEY: seed.secret} | own)
 
 
 def test_limits_are_read_from_environment():
     limits = {"ISTHMUS_RELAY_BUDGET_EIP155_31337": "7", "ISTHMUS_RELAY_FLOOR_EIP155_31337": "3"}
-    [found] = load_relay_settings(DEVNET, {KEY: SECRET} | limits)
+    [found] = load_accounts(DEVNET, {KEY: SECRET} | limits)
     assert found.limits == SpendLimits(budget=7, floor=3)
 
 
@@ -98,7 +104,10 @@ def test_limits_are_read_from_environment():
         ({"ISTHMUS_RELAY_KMS_EIP155_31337": "nothing"}, "must be module:name"),
         ({"ISTHMUS_RELAY_KMS_EIP155_31337": "no.such.module:x"}, "must be module:name"),
         ({"ISTHMUS_RELAY_KMS_EIP155_31337": f"{__name__}:NO_MAKER"}, "cannot be called"),
-        ({"ISTHMUS_RELAY_BUDGET_EIP155_31337": "1e18", KEY: SECRET}, "a whole number, of wei"),
+        (
+            {"ISTHMUS_RELAY_BUDGET_EIP155_31337": "1e18", KEY: SECRET},
+            "is '1e18'; it must be a whole number",
+        ),
         ({SPONSOR: SECRET}, f"{SPONSOR} is no Stellar seed"),
         ({"ISTHMUS_RELAY_SPONSOR_EIP155_31337": SECRET}, "network devnet has no such chain"),
         ({"ISTHMUS_RELAY_KEY_EIP155_1": SECRET}, "network devnet has no such chain"),
@@ -106,13 +115,16 @@ def test_limits_are_read_from_environment():
 )
 def test_invalid_setting_error_names_variable(environment, message):
     with pytest.raises(ConfigurationError, match=message) as refused:
-        load_relay_settings(DEVNET, environment)
+        load_accounts(DEVNET, environment)
     assert SECRET not in str(refused.value)
 
 
-def test_key_without_node_is_rejected():
-    with pytest.raises(ConfigurationError, match="ISTHMUS_RPC_EIP155_31337"):
-        load_relay_settings(replace(DEVNET, nodes={}), {KEY: SECRET})
+def test_key_without_node_is_rejected(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(KEY, SECRET)
+    monkeypatch.setenv("ISTHMUS_RPC_EIP155_31337", "")
+    for load in (load_relay, check_relay_variables):
+        with pytest.raises(ConfigurationError, match="set ISTHMUS_RPC_EIP155_31337"):
+            load()
 
 
 SEED = Keypair.random().secret
@@ -132,7 +144,7 @@ def test_webhook_process_reads_no_evm_key():
     unreadable = {f"{KEY}_FILE": "/no/such/file"}
     assert load_webhook_poster(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED, **unreadable}) is not None
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        load_relay_settings(DEVNET, unreadable)
+        load_accounts(DEVNET, unreadable)
 
 
 def webhook_key_of_a_service() -> LocalStellarKey:
@@ -155,7 +167,7 @@ def test_webhook_key_is_made_by_key_service():
 )
 def test_only_devnet_webhooks_reach_localhost(network: str, may: bool):
     sender = load_webhook_poster(
-        load_settings({"ISTHMUS_NETWORK": network}, needs_database=False),
+        load_settings({"ISTHMUS_NETWORK": network}, needs_database=False).network,
         {"ISTHMUS_WEBHOOK_KEY": SEED},
     )
     assert sender is not None

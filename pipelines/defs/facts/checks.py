@@ -1,6 +1,6 @@
 """Checks on what was ingested. Their jobs run on a schedule, beside the followers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import dagster as dg
 from sqlalchemy import Engine
@@ -111,10 +111,16 @@ def _check(
 
 
 def verdict(
-    problems: Sequence[str], *, severity: dg.AssetCheckSeverity = _ERROR
+    problems: Sequence[str],
+    *,
+    severity: dg.AssetCheckSeverity = _ERROR,
+    figures: Mapping[str, int] | None = None,
 ) -> dg.AssetCheckResult:
     """Passed without problems; else failed, with each as a line of the metadata."""
-    metadata: dict[str, dg.MetadataValue] = {"problems": dg.MetadataValue.int(len(problems))}
+    numbers = {"problems": len(problems), **(figures or {})}
+    metadata: dict[str, dg.MetadataValue] = {
+        name: dg.MetadataValue.int(number) for name, number in numbers.items()
+    }
     if problems:
         metadata["found"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))
     return dg.AssetCheckResult(passed=not problems, severity=severity, metadata=metadata)

@@ -33,7 +33,7 @@ from indexer.ingest.follow import follow
 from indexer.ingest.readers import open_reader
 from indexer.transfers.keeper import run_keeper
 from relay.run import run_relay
-from relay.settings import load_relay_settings, load_webhook_poster
+from relay.settings import load_accounts, load_webhook_poster
 from relay.webhooks.run import send_webhooks
 from warehouse_schema.engine import make_engine
 
@@ -74,12 +74,12 @@ def working(
             lambda: run_relay(
                 relay,
                 settings,
-                load_relay_settings(settings, relay_keys),
+                load_accounts(settings.network, relay_keys),
                 should_stop=over,
                 on_turn=lambda _chain, _turn: None,
             ),
         ]
-        sender = load_webhook_poster(settings, relay_keys)
+        sender = load_webhook_poster(settings.network, relay_keys)
         assert sender is not None
         trusting = replace(sender, context=ssl.create_default_context(cafile=str(certificate)))
         jobs.append(lambda: send_webhooks(relay, trusting, should_stop=over))
