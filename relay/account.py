@@ -296,19 +296,9 @@ class AccountRelay(Generic[C]):
         with conn.begin():
             pending = slots.open_slots(conn, self.account)
         for slot in pending:
-            if self._sender.next_step(slot, finalized) is not SlotStep.SEND:
-                continue
-            try:
-                answer = self._sender.send(slot.newest.raw)
-            except (RetryableChainError, PermanentChainError) as error:
-                # It may have arrived. A transaction that no node takes (some refuse a bid below the
-                # base fee) is replaced later, and the next turn sends other slots first.
-                with conn.begin():
-                    slots.record_broadcast(conn, slot.newest.tx, f"no node took it: {error}")
-                raise
-            with conn.begin():
-                slots.record_broadcast(conn, slot.newest.tx, answer)
-            turn.sent += 1
+            if self._sender.next_step(slot, finalized) is SlotStep.SEND:
+                slots.broadcast(conn, slot.newest, self._sender.send)
+                turn.sent += 1
 
     def _write_health(self, conn: Connection, state: AccountState) -> None:
         with conn.begin():

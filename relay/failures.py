@@ -6,11 +6,11 @@ is not tried again until an operator resets its failures. All times are of the d
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, extract, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from relay.nonces import AccountId, JobPurpose
-from relay.slots import of_account
+from relay.slots import of_account, seconds_since
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.relay import failure_resets, halts, slots
 
@@ -88,13 +88,13 @@ def failed_run(conn: Connection, account: AccountId) -> FailedRun:
     query = select(
         func.count(columns.key.distinct()).label("jobs"),
         func.max(columns.closed_at).label("last"),
-        extract("epoch", func.clock_timestamp() - func.max(columns.closed_at)).label("ago"),
+        seconds_since(func.max(columns.closed_at)).label("ago"),
     ).where(*failed, ~IS_RESET)
     run = conn.execute(query).one()
     if run.last is None:
         return FailedRun(0, 0.0, 0)
     opened = select(func.count()).where(*of_account(slots, account), columns.opened_at > run.last)
-    return FailedRun(run.jobs, float(run.ago), conn.scalar(opened) or 0)
+    return FailedRun(run.jobs, run.ago, conn.scalar(opened) or 0)
 
 
 def slots_allowed(run: FailedRun, room: int) -> int:

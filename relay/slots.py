@@ -1,14 +1,14 @@
 """Rows of nonce slots and attempts, and the finalized blocks that decide about them.
 
-The caller holds the account's lease and commits. All times are of the database's clock.
+The caller holds the account's lease, and commits unless a function says so. All times are of the
+database's clock.
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     Connection,
     Float,
@@ -22,6 +22,7 @@ from sqlalchemy import (
     update,
 )
 
+from indexer.errors import PermanentChainError, RetryableChainError
 from relay.nonces import FILL, AccountId, Attempt, JobPurpose, NonceSlot, SlotOutcome
 from warehouse_schema import channels
 from warehouse_schema.facts import blocks, cursors
@@ -35,7 +36,7 @@ def of_account(table: Any, account: AccountId) -> tuple[ColumnElement[bool], Col
     return table.c.chain == account.chain, table.c.account == account.address
 
 
-def seconds_since(moment: Column[Any]) -> ColumnElement[float]:
+def seconds_since(moment: ColumnElement[Any]) -> ColumnElement[float]:
     """Seconds since then, by the database's clock."""
     return cast(extract("epoch", func.clock_timestamp() - moment), Float)
 
@@ -139,14 +140,23 @@ def add_attempt(
     _notify(conn, slot.subject)
 
 
-def record_broadcast(conn: Connection, tx: TxHash, answer: str) -> None:
-    """Count a broadcast and store the node's answer."""
+def broadcast(conn: Connection, attempt: Attempt, send: Callable[[bytes], str]) -> None:
+    """Send an attempt to the nodes, count that and store their answer; commits.
+
+    Raises errors of nodes, after storing them: it may have arrived. The next turn sends other slots
+    first. A transaction that no node takes, as with a bid below the base fee, is replaced later.
+    """
+    error: RetryableChainError | PermanentChainError | None = None
+    try:
+        answer = send(attempt.raw)
+    except (RetryableChainError, PermanentChainError) as raised:
+        error, answer = raised, f"no node took it: {raised}"
     columns = attempts.c
-    conn.execute(
-        update(attempts)
-        .where(columns.tx_hash == tx)
-        .values(sendings=columns.sendings + 1, sent_at=func.clock_timestamp(), answer=answer)
-    )
+    sent = {"sendings": columns.sendings + 1, "sent_at": func.clock_timestamp(), "answer": answer}
+    with conn.begin():
+        conn.execute(update(attempts).where(columns.tx_hash == attempt.tx).values(sent))
+    if error is not None:
+        raise error
 
 
 def close_slot(

@@ -134,19 +134,9 @@ class Submitter:
             elif step is SlotStep.REPLACE:
                 self._replace(conn, each, waiting[TxHash(each.slot.key)], turn)
         for each in self._open(conn, waiting):
-            if next_step(each, applied, window, final) is not SlotStep.SEND:
-                continue
-            attempt = each.slot.newest
-            try:
-                answer = self._nodes.send_raw(attempt.raw)
-            except (RetryableChainError, PermanentChainError) as failure:
-                # It may have arrived. The next turn sends other submissions first.
-                with conn.begin():
-                    slots.record_broadcast(conn, attempt.tx, f"no node took it: {failure}")
-                raise
-            with conn.begin():
-                slots.record_broadcast(conn, attempt.tx, answer)
-            turn.sent += 1
+            if next_step(each, applied, window, final) is SlotStep.SEND:
+                slots.broadcast(conn, each.slot.newest, self._nodes.send_raw)
+                turn.sent += 1
         if error is not None:
             raise error
         return turn

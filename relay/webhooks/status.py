@@ -1,7 +1,8 @@
 """Health of the webhook sender, for operators."""
 
-from sqlalchemy import Connection, Float, cast, exists, extract, func, not_, select
+from sqlalchemy import Connection, exists, func, not_, select
 
+from relay.slots import seconds_since
 from relay.webhooks.store import next_events
 from warehouse_schema.intake import webhook_removals
 from warehouse_schema.relay import webhook_senders, webhook_states
@@ -15,16 +16,14 @@ _MAX_NAMED = 10
 
 def webhook_problems(conn: Connection) -> list[str]:
     """Problems that an operator has to look at, one sentence each."""
-    now = func.clock_timestamp()
-    silent = cast(extract("epoch", now - func.max(webhook_senders.c.seen_at)), Float)
-    seconds: float | None = conn.scalar(select(silent))
+    seconds = conn.scalar(select(seconds_since(func.max(webhook_senders.c.seen_at))))
     found = []
     if seconds is None:
         found.append("no webhook sender has ever run")
     elif seconds > SILENT_SECONDS:
         found.append(f"silent for {seconds:.0f} s: is a webhook sender running?")
     ready = next_events().subquery()
-    waits = cast(extract("epoch", now - ready.c.next_at), Float)
+    waits = seconds_since(ready.c.next_at)
     query = select(ready.c.webhook, waits.label("waits")).where(waits > LATE_SECONDS)
     late = conn.execute(query.order_by(waits.desc())).all()
     found += [

@@ -11,12 +11,9 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Float,
     Select,
-    cast,
     delete,
     exists,
-    extract,
     func,
     not_,
     select,
@@ -25,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from relay.slots import seconds_since
 from relay.webhooks.post import WebhookResponse
 from relay.webhooks.retrying import RetryDecision, WebhookState
 from warehouse_schema.identifiers import StellarAddress
@@ -127,7 +125,6 @@ def next_events() -> Select[Any]:
     now = func.clock_timestamp()
     # Time in which an event waited for earlier ones does not count.
     since = func.greatest(event.c.told_at, states.written_at, webhooks.c.created_at)
-    tried_for = cast(extract("epoch", now - tried.first_at), Float)
     return (
         select(
             webhooks.c.id.label("webhook"),
@@ -138,7 +135,7 @@ def next_events() -> Select[Any]:
             *(event.c[name] for name in _EVENT_FIELDS),
             func.coalesce(states.failures, 0).label("failures"),
             func.coalesce(states.given_up, 0).label("given_up"),
-            func.coalesce(tried_for, 0.0).label("tried_for"),
+            func.coalesce(seconds_since(tried.first_at), 0.0).label("tried_for"),
             func.coalesce(states.next_at, since).label("next_at"),
         )
         .select_from(webhooks)
