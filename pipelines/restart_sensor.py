@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import stopped_by
 from pipelines.instance import lost_process
-from pipelines.supervision import IN_FLIGHT, LongRun, RunState, next_step
+from pipelines.supervision import ENDED, IN_FLIGHT, LongRun, RunState, next_step
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import (
@@ -25,7 +25,6 @@ TICK_SECONDS = 5
 """Dagster's minimum for sensors."""
 _ENDED_RUNS = 6
 """Ended runs that a decision reads: one more than there are steps of backoff."""
-_ENDED = tuple(status for status in dg.DagsterRunStatus if status not in IN_FLIGHT)
 
 
 def asset_job(
@@ -124,7 +123,7 @@ def runs_of(instance: dg.DagsterInstance, job: str) -> list[LongRun]:
     """The runs of a job: all in flight, then the latest ended ones, newest first."""
     running = instance.get_run_records(dg.RunsFilter(job_name=job, statuses=list(IN_FLIGHT)))
     ended = instance.get_run_records(
-        dg.RunsFilter(job_name=job, statuses=list(_ENDED)), limit=_ENDED_RUNS
+        dg.RunsFilter(job_name=job, statuses=list(ENDED)), limit=_ENDED_RUNS
     )
     return [
         LongRun(

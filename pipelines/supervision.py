@@ -12,6 +12,7 @@ IN_FLIGHT = (
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 )
+ENDED = tuple(status for status in dg.DagsterRunStatus if status not in IN_FLIGHT)
 
 _BACKOFF = (0.0, 5.0, 15.0, 60.0, 300.0)
 """Seconds to wait after so many runs in a row that achieved nothing."""

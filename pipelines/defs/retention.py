@@ -7,7 +7,7 @@ from pydantic import Field
 
 from indexer.ingest.retention import RETENTION_DAYS, delete_old_rows
 from pipelines.defs.resources import WarehouseResource
-from pipelines.supervision import IN_FLIGHT
+from pipelines.supervision import ENDED
 
 RUNS_JOB = "delete_old_runs"
 ROWS_JOB = "delete_old_rows"
@@ -36,8 +36,7 @@ def delete_runs(instance: dg.DagsterInstance, before: datetime) -> int:
 
     The facts, and what a follower did to them, are in the warehouse.
     """
-    ended = [status for status in dg.DagsterRunStatus if status not in IN_FLIGHT]
-    old = dg.RunsFilter(statuses=ended, created_before=before)
+    old = dg.RunsFilter(statuses=list(ENDED), created_before=before)
     count = 0
     while records := instance.get_run_records(old, limit=_BATCH):
         for record in records:
