@@ -21,6 +21,7 @@ from warehouse_schema.identifiers import (
     StellarAddress,
     TxHash,
     UnixSeconds,
+    Wei,
 )
 
 
@@ -43,7 +44,7 @@ class FeeSource(Protocol):
     def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
         """Of an OFT's send."""
 
-    def gas_price(self, chain: ChainId) -> BaseUnits:
+    def gas_price(self, chain: ChainId) -> Wei:
         """Wei for a unit of gas."""
 
 

@@ -16,9 +16,10 @@ from indexer.policy.sponsorship import (
     all_sponsors,
     sponsor_refusal,
 )
+from warehouse_schema.identifiers import Stroops
 
-FEE_ALLOWANCE = 2 * FEE_BID
-"""Stroops in addition to the reserves: bids for creating an account and opening a trustline."""
+FEE_ALLOWANCE = Stroops(2 * FEE_BID)
+"""In addition to the reserves: bids for creating an account and opening a trustline."""
 
 
 class NeededTrustline(TypedDict):

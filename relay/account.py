@@ -29,7 +29,7 @@ from relay.nonces import (
 )
 from relay.senders.protocol import TransactionSender
 from relay.status import AccountHealth, set_health
-from warehouse_schema.identifiers import TxHash
+from warehouse_schema.identifiers import NativeAmount, TxHash, native_amount
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class AccountRelay(Generic[C]):
             job = job_of.get((slot.purpose, slot.key))
             step = self._sender.next_step(slot, finalized)
             if step is SlotStep.CHECK_NONCE and self._is_nonce_taken(conn, slot):
-                step = CloseSlot("nonce_taken", 0)
+                step = CloseSlot("nonce_taken", native_amount(self.account.chain, 0))
             if isinstance(step, CloseSlot):
                 self._close_slot(conn, slot, step, job, turn)
             elif step is SlotStep.REPLACE:
@@ -306,13 +306,14 @@ class AccountRelay(Generic[C]):
             spent, unit = self._spent_today(conn), self._sender.unit
             number = len(slots.open_slots(conn, self.account))
             limits = self._limits
-            needed = max(limits.floor, limits.max_cost)
+            max_cost = self._sender.max_cost
+            needed = max(limits.floor, max_cost)
             if reason is None and state.balance < needed:
                 reason = f"{state.balance} {unit} on the account, less than {needed}"
-            if reason is None and spent + limits.max_cost > limits.budget:
+            if reason is None and spent + max_cost > limits.budget:
                 reason = f"the day's budget of {limits.budget} {unit} is used up"
             health = AccountHealth(self._sender.duty, reason, state.balance, spent, number)
             set_health(conn, self.account, health)
 
-    def _spent_today(self, conn: Connection) -> int:
-        return slots.spent_today(conn, chain=self.account.chain, account=self.account.address)
+    def _spent_today(self, conn: Connection) -> NativeAmount:
+        return slots.spent_today(conn, self.account.chain, account=self.account.address)

@@ -3,20 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from warehouse_schema.identifiers import NativeAmount
+
 MIN_PAUSE_SECONDS = 5.0
 MAX_PAUSE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class SpendLimits:
-    """Spending limits of one account, native base units."""
+    """Spending limits of one account."""
 
-    budget: int
+    budget: NativeAmount
     """Maximum spend in a UTC day; an open slot counts with its maximum cost."""
-    floor: int
+    floor: NativeAmount
     """A balance below this makes the account unhealthy."""
-    max_cost: int = 1
-    """Cost of the dearest job; without room for it the account is unhealthy."""
 
 
 class Backoff:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
+from warehouse_schema.identifiers import BlockHash, ChainId, Height, NativeAmount, TxHash
 
 C = TypeVar("C")
 """Content of a transaction, in the types of its chain."""
@@ -34,8 +34,7 @@ class SignedTransaction:
 
     tx: TxHash
     raw: bytes
-    max_cost: int
-    """Native base units."""
+    max_cost: NativeAmount
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +92,15 @@ class Inclusion:
     block_hash: BlockHash | None
     """None where the node does not report it."""
     succeeded: bool
-    cost: int
-    """Native base units."""
+    cost: NativeAmount
 
 
 @dataclass(frozen=True, slots=True)
 class AccountState:
     """Balance, number and pending transactions of an account at the head."""
 
-    balance: int
-    """Spendable native base units."""
+    balance: NativeAmount
+    """What it can spend."""
     next_number: int
     """Next number to be included, confirmed by a quorum of operators."""
     furthest_number: int
@@ -118,8 +116,7 @@ class CloseSlot:
     """The chain's decision about the slot is final."""
 
     outcome: SlotOutcome
-    spent: int
-    """Native base units."""
+    spent: NativeAmount
 
 
 class SlotStep(Enum):

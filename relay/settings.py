@@ -37,12 +37,12 @@ from relay.keys import (
 from relay.limits import SpendLimits
 from relay.webhooks.post import is_public
 from relay.webhooks.run import WebhookSender
-from warehouse_schema.identifiers import BaseUnits, ChainId
+from warehouse_schema.identifiers import BaseUnits, ChainId, Stroops, Wei
 from warehouse_schema.variables import Count, Variables, variable
 
-EVM_LIMITS = SpendLimits(budget=5 * 10**16, floor=5 * 10**15)
-STELLAR_LIMITS = SpendLimits(budget=50 * 10**7, floor=5 * 10**7)
-SPONSOR_BOUNDS = SponsorBounds(min_deposit=BaseUnits(5 * 10**7), payer_budget=5 * 10**7)
+EVM_LIMITS = SpendLimits(budget=Wei(5 * 10**16), floor=Wei(5 * 10**15))
+STELLAR_LIMITS = SpendLimits(budget=Stroops(50 * 10**7), floor=Stroops(5 * 10**7))
+SPONSOR_BOUNDS = SponsorBounds(BaseUnits(5 * 10**7), payer_budget=Stroops(5 * 10**7))
 WEBHOOK_KEY = "ISTHMUS_WEBHOOK_KEY"
 WEBHOOK_KMS = "ISTHMUS_WEBHOOK_KMS"
 _PREFIX = "ISTHMUS_RELAY_"
@@ -270,19 +270,19 @@ def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[Rel
     stellar, name = network.stellar, variable_suffix(network.stellar.id)
     with collected():
         limits = SpendLimits(
-            values.budget.get(name, STELLAR_LIMITS.budget),
-            values.floor.get(name, STELLAR_LIMITS.floor),
+            Stroops(values.budget.get(name, STELLAR_LIMITS.budget)),
+            Stroops(values.floor.get(name, STELLAR_LIMITS.floor)),
         )
         keys = _stellar_keys(values, _SENDER, stellar.id)
         found += [StellarAccount(stellar, key, limits) for key in keys]
     with collected():
         limits = SpendLimits(
-            values.sponsor_budget.get(name, STELLAR_LIMITS.budget),
-            values.sponsor_floor.get(name, STELLAR_LIMITS.floor),
+            Stroops(values.sponsor_budget.get(name, STELLAR_LIMITS.budget)),
+            Stroops(values.sponsor_floor.get(name, STELLAR_LIMITS.floor)),
         )
         bounds = SponsorBounds(
             BaseUnits(values.sponsor_min_deposit.get(name, SPONSOR_BOUNDS.min_deposit)),
-            values.sponsor_payer_budget.get(name, SPONSOR_BOUNDS.payer_budget),
+            Stroops(values.sponsor_payer_budget.get(name, SPONSOR_BOUNDS.payer_budget)),
         )
         keys = _stellar_keys(values, _SPONSOR, stellar.id)
         found += [SponsorAccount(stellar, key, limits, bounds) for key in keys]
@@ -299,8 +299,8 @@ def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[Rel
             signer = _evm_key(values, chain.id)
             if signer is not None:
                 limits = SpendLimits(
-                    values.budget.get(name, EVM_LIMITS.budget),
-                    values.floor.get(name, EVM_LIMITS.floor),
+                    Wei(values.budget.get(name, EVM_LIMITS.budget)),
+                    Wei(values.floor.get(name, EVM_LIMITS.floor)),
                 )
                 found.append(EvmAccount(chain, signer, limits))
     if problems:

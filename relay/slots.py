@@ -26,7 +26,14 @@ from indexer.errors import PermanentChainError, RetryableChainError
 from relay.nonces import FILL, AccountId, Attempt, JobPurpose, NonceSlot, SlotOutcome
 from warehouse_schema import channels
 from warehouse_schema.facts import blocks, cursors
-from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
+from warehouse_schema.identifiers import (
+    BlockHash,
+    ChainId,
+    Height,
+    NativeAmount,
+    TxHash,
+    native_amount,
+)
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, slots
 
@@ -110,7 +117,9 @@ def next_number(conn: Connection, account: AccountId) -> int | None:
     return None if highest is None else highest + 1
 
 
-def open_slot(conn: Connection, account: AccountId, slot: NonceSlot, max_cost: int) -> None:
+def open_slot(
+    conn: Connection, account: AccountId, slot: NonceSlot, max_cost: NativeAmount
+) -> None:
     """Reserve a number for a job, with its first attempt.
 
     Raises `IntegrityError` when the number is reserved, or the job has a slot already.
@@ -122,7 +131,7 @@ def open_slot(conn: Connection, account: AccountId, slot: NonceSlot, max_cost: i
 
 
 def add_attempt(
-    conn: Connection, account: AccountId, slot: NonceSlot, attempt: Attempt, max_cost: int
+    conn: Connection, account: AccountId, slot: NonceSlot, attempt: Attempt, max_cost: NativeAmount
 ) -> None:
     """Store a signed transaction and notify the fold of transfers."""
     conn.execute(
@@ -160,7 +169,7 @@ def broadcast(conn: Connection, attempt: Attempt, send: Callable[[bytes], str]) 
 
 
 def close_slot(
-    conn: Connection, account: AccountId, slot: NonceSlot, outcome: SlotOutcome, spent: int
+    conn: Connection, account: AccountId, slot: NonceSlot, outcome: SlotOutcome, spent: NativeAmount
 ) -> None:
     """Store the final outcome of a slot."""
     conn.execute(
@@ -224,10 +233,10 @@ def _notify(conn: Connection, subject: str) -> None:
     conn.execute(select(func.pg_notify(channels.INTAKE, subject)))
 
 
-def spent_today(conn: Connection, **where: str) -> int:
-    """Cost of slots that were opened this UTC day; an open slot counts with its maximum.
+def spent_today(conn: Connection, chain: ChainId, **where: str) -> NativeAmount:
+    """Cost of a chain's slots that were opened this UTC day; an open slot counts with its maximum.
 
-    `where` are columns of `relay.slots`.
+    `where` are further columns of `relay.slots`.
     """
     columns = slots.c
     most = (
@@ -242,9 +251,9 @@ def spent_today(conn: Connection, **where: str) -> int:
     cost = cast(func.coalesce(columns.spent, most), Numeric)
     # A subquery makes the day one value for the whole statement, so that the index applies.
     today = select(func.date_trunc("day", func.clock_timestamp(), "UTC")).scalar_subquery()
-    own = [columns[name] == value for name, value in where.items()]
+    own = [columns.chain == chain, *(columns[name] == value for name, value in where.items())]
     total = select(func.coalesce(func.sum(cost), 0)).where(*own, columns.opened_at >= today)
-    return int(conn.scalar(total) or 0)
+    return native_amount(chain, int(conn.scalar(total) or 0))
 
 
 def final_height(conn: Connection, chain: ChainId) -> Height | None:

@@ -11,6 +11,7 @@ from indexer.transfers import state_machine
 from relay.failures import FAILED, IS_RESET, MAX_FAILURES, failed_run
 from relay.nonces import AccountId
 from relay.slots import seconds_since
+from warehouse_schema.identifiers import NativeAmount
 from warehouse_schema.intake import transfers
 from warehouse_schema.projections import transfer_states
 from warehouse_schema.relay import health, slots, sponsors
@@ -26,8 +27,8 @@ class AccountHealth:
     duty: Duty
     reason: str | None
     """Why it cannot send; None when healthy."""
-    balance: int | None
-    spent_today: int
+    balance: NativeAmount | None
+    spent_today: NativeAmount
     open: int
 
 

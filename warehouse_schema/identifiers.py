@@ -6,7 +6,7 @@ these types is already known to be good.
 """
 
 import re
-from typing import NewType
+from typing import NewType, TypeAlias
 
 ChainId = NewType("ChainId", str)
 """CAIP-2: `eip155:1`, `stellar:pubnet`."""
@@ -16,6 +16,15 @@ AssetId = NewType("AssetId", str)
 
 BaseUnits = NewType("BaseUnits", int)
 """Integer amount in an asset's smallest unit. The containing type defines the asset."""
+
+Wei = NewType("Wei", int)
+"""10^-18 of an EVM chain's native coin, also per unit of gas."""
+
+Stroops = NewType("Stroops", int)
+"""10^-7 XLM."""
+
+NativeAmount: TypeAlias = Wei | Stroops
+"""Amount in the smallest unit of a chain's native coin. The containing type defines the chain."""
 
 Height = NewType("Height", int)
 """EVM block number, or Stellar ledger sequence."""
@@ -68,6 +77,11 @@ def evm_chain_number(chain: ChainId) -> int:
 def is_evm(chain: ChainId) -> bool:
     """Whether the chain is of the `eip155` namespace."""
     return chain.startswith("eip155:")
+
+
+def native_amount(chain: ChainId, amount: int) -> NativeAmount:
+    """Amount of a chain's native coin, such as a number of a column that holds either unit."""
+    return Wei(amount) if is_evm(chain) else Stroops(amount)
 
 
 def parse_evm_address(text: str) -> EvmAddress:

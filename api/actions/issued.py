@@ -14,7 +14,7 @@ from indexer.actions.evm_calls import EvmOrder, UnsignedCall, parse_order
 from indexer.actions.stellar_issues import Issue, parse_issue
 from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
 from indexer.config.networks import Network, StellarChain
-from warehouse_schema.identifiers import BaseUnits, EvmAddress, TxHash
+from warehouse_schema.identifiers import EvmAddress, TxHash, Wei
 from warehouse_schema.intake import actions
 
 
@@ -44,7 +44,7 @@ def issued_evm_orders(conn: Connection, transfer: OwnedTransferId) -> list[EvmOr
         # The last call moves the money.
         call = action["calls"][-1]
         data = bytes.fromhex(call["data"].removeprefix("0x"))
-        value = BaseUnits(int(call["value"]))
+        value = Wei(int(call["value"]))
         orders[parse_order(UnsignedCall(EvmAddress(call["to"]), data, value))] = None
     return list(orders)
 

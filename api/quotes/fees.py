@@ -6,7 +6,7 @@ from api.concurrency import MAX_PER_CHAIN, ConcurrencyLimits
 from api.errors import FeesUnavailable
 from api.ports import FeeSource
 from indexer.chain_state.fees import BurnTerms, SendTerms
-from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
+from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId, Wei
 
 _CIRCLE = "burns"
 """Circle's service answers for every chain, so it has slots of its own."""
@@ -32,7 +32,7 @@ class LimitedFees:
         with self._slot(source, source):
             return self._source.send(source, dest, to, amount)
 
-    def gas_price(self, chain: ChainId) -> BaseUnits:
+    def gas_price(self, chain: ChainId) -> Wei:
         """As in `FeeSource`."""
         with self._slot(chain, chain):
             return self._source.gas_price(chain)

@@ -16,7 +16,16 @@ from indexer.actions.onboarding import reserves
 from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.chain_state.fees import BurnTerms, SendTerms
 from indexer.config.routes import EVM_DECIMALS, STELLAR_DECIMALS
-from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, StellarAddress, is_evm
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    ChainId,
+    EvmAddress,
+    NativeAmount,
+    StellarAddress,
+    Wei,
+    is_evm,
+    native_amount,
+)
 
 BURN_HEADROOM = Fraction(6, 5)
 """Circle charges its fee at the time of the burn, and a `maxFee` below it makes the burn slow.
@@ -41,7 +50,7 @@ class Fee:
     """`amount` is in base units of the sent asset; with a `chain`, in its native token."""
 
     name: str
-    amount: BaseUnits
+    amount: BaseUnits | NativeAmount
     chain: ChainId | None = None
 
 
@@ -56,7 +65,7 @@ class Price:
     native_fees: tuple[Fee, ...] = ()
     operator_fees: tuple[Fee, ...] = ()
     finality_threshold: int | None = None
-    native_fee: BaseUnits | None = None
+    native_fee: NativeAmount | None = None
 
     @property
     def total(self) -> BaseUnits:
@@ -110,7 +119,7 @@ def decimals(chain: ChainId) -> int:
 
 
 def burn_price(
-    source: ChainId, dest: ChainId, amount: BaseUnits, terms: BurnTerms, gas_price: BaseUnits | None
+    source: ChainId, dest: ChainId, amount: BaseUnits, terms: BurnTerms, gas_price: Wei | None
 ) -> Price:
     """By CCTP, which carries 6 decimals; `gas_price` is that of an EVM destination."""
     step = 10 ** (decimals(source) - EVM_DECIMALS)
@@ -120,7 +129,7 @@ def burn_price(
     fees = (Fee(name, BaseUnits(max_fee * step)),) if max_fee or is_evm(source) else ()
     mint: tuple[Fee, ...] = ()
     if gas_price is not None:
-        mint = (Fee("relay_gas", BaseUnits(gas_price * RECEIVE_MESSAGE_GAS), dest),)
+        mint = (Fee("relay_gas", Wei(gas_price * RECEIVE_MESSAGE_GAS), dest),)
     return Price(
         amount_in=amount,
         amount_out=BaseUnits((carried - max_fee) * 10 ** (decimals(dest) - EVM_DECIMALS)),
@@ -134,7 +143,7 @@ def send_price(source: ChainId, dest: ChainId, amount: BaseUnits, terms: SendTer
     """By an OFT, which carries 6 decimals. Raises `ValueError` if more of them would arrive."""
     oft_fee = BaseUnits(amount - terms.received)
     carried = _exact_quotient(terms.received, 10 ** (decimals(source) - EVM_DECIMALS))
-    native_fee = BaseUnits(ceil(terms.native_fee * NATIVE_HEADROOM))
+    native_fee = native_amount(source, ceil(terms.native_fee * NATIVE_HEADROOM))
     return Price(
         amount_in=amount,
         amount_out=BaseUnits(carried * 10 ** (decimals(dest) - EVM_DECIMALS)),
@@ -144,16 +153,16 @@ def send_price(source: ChainId, dest: ChainId, amount: BaseUnits, terms: SendTer
     )
 
 
-def with_deposit_address(price: Price, source: ChainId, gas_price: BaseUnits) -> Price:
+def with_deposit_address(price: Price, source: ChainId, gas_price: Wei) -> Price:
     """The operator sweeps the deposit and pays the native fees; `gas_price` is the source's."""
-    sweep = Fee("deposit_sweep", BaseUnits(gas_price * SWEEP_GAS), source)
+    sweep = Fee("deposit_sweep", Wei(gas_price * SWEEP_GAS), source)
     paid = (*price.operator_fees, *price.native_fees, sweep)
     return replace(price, native_fees=(), operator_fees=paid)
 
 
 def with_sponsor(price: Price, chain: ChainId, *, is_new: bool) -> Price:
     """The operator pays the reserve of the owner's trustline; `is_new`: also of the account."""
-    reserve = Fee("sponsored_reserve", BaseUnits(reserves(creates_account=is_new)), chain)
+    reserve = Fee("sponsored_reserve", reserves(creates_account=is_new), chain)
     return replace(price, operator_fees=(*price.operator_fees, reserve))
 
 

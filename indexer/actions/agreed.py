@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.transfers.inputs import TransferTerms
-from warehouse_schema.identifiers import BaseUnits
+from warehouse_schema.identifiers import BaseUnits, NativeAmount
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Agreement:
     """Minimum that arrives, destination chain base units."""
     finality_threshold: int | None
     """Of a CCTP burn: 1000 fast, 2000 standard; None without a burn."""
-    native_fee: BaseUnits | None
+    native_fee: NativeAmount | None
     """LayerZero fee of an OFT send, in the source chain's native token; None without a send."""
 
     @property

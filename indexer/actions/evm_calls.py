@@ -22,6 +22,7 @@ from warehouse_schema.identifiers import (
     ChainId,
     EvmAddress,
     StellarAddress,
+    Wei,
     bytes32,
 )
 
@@ -40,16 +41,16 @@ _SEND = (
 _APPROVES = _selector("approve", _APPROVE)
 _BURNS = _selector("depositForBurnWithHook", _BURN)
 _SENDS = _selector("send", _SEND)
-_NOTHING = BaseUnits(0)
+_NOTHING = Wei(0)
 
 
 @dataclass(frozen=True, slots=True)
 class UnsignedCall:
-    """One call; `value` is wei."""
+    """One call."""
 
     to: EvmAddress
     data: bytes
-    value: BaseUnits
+    value: Wei
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,9 @@ class SendOrder:
     extra_options: bytes
     compose: bytes
     command: bytes
-    native_fee: BaseUnits
+    native_fee: Wei
     refund_to: EvmAddress
-    value: BaseUnits
+    value: Wei
 
 
 EvmOrder: TypeAlias = BurnOrder | SendOrder
@@ -196,6 +197,7 @@ def _send(network: Network, chain: EvmChain, agreed: Agreement) -> SendOrder:
         raise ConfigurationError(f"the OFT does not lead from {chain.id} to {stellar.id}")
     if agreed.native_fee is None:
         raise ValueError(f"nothing says what the message of transfer {terms.id} costs")
+    fee = Wei(agreed.native_fee)
     return SendOrder(
         oft=chain.oft,
         eid=stellar.lz_eid,
@@ -205,9 +207,9 @@ def _send(network: Network, chain: EvmChain, agreed: Agreement) -> SendOrder:
         extra_options=b"",
         compose=b"",
         command=b"",
-        native_fee=agreed.native_fee,
+        native_fee=fee,
         refund_to=EvmAddress(terms.source_address),
-        value=agreed.native_fee,
+        value=fee,
     )
 
 
@@ -276,7 +278,7 @@ def _read_send(call: UnsignedCall, words: tuple[Any, ...]) -> SendOrder:
         extra_options=options,
         compose=compose,
         command=command,
-        native_fee=BaseUnits(fee[0]),
+        native_fee=Wei(fee[0]),
         refund_to=EvmAddress(refund_to),
         value=call.value,
     )

@@ -19,18 +19,18 @@ from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.stellar_orders import asset_of
 from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
-from warehouse_schema.identifiers import AssetId, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import AssetId, StellarAddress, Stroops, UnixSeconds
 
-BASE_RESERVE = 5_000_000
-"""Stroops per entry (0.5 XLM, by the validators' vote): an account has two, a trustline one."""
-FEE_BID = 10_000
-"""Inclusion fee bid of an onboarding transaction, stroops per operation."""
+BASE_RESERVE = Stroops(5_000_000)
+"""Per entry (0.5 XLM, by the validators' vote): an account has two, a trustline one."""
+FEE_BID = Stroops(10_000)
+"""Inclusion fee bid of an onboarding transaction, per operation."""
 VALID_SECONDS = 300
 """Validity of a transaction after it was issued."""
 BEGUN_SECONDS = 300
 """Validity before its issue: clocks differ from those of ledgers."""
-MAX_COST = 3 * BASE_RESERVE + 4 * FEE_BID
-"""Stroops of the most expensive onboarding: account, trustline and fee."""
+MAX_COST = Stroops(3 * BASE_RESERVE + 4 * FEE_BID)
+"""Of the most expensive onboarding: account, trustline and fee."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class OnboardingTerms:
     last: UnixSeconds
 
 
-def reserves(*, creates_account: bool) -> int:
-    """Stroops that the sponsor reserves for the new entries."""
-    return BASE_RESERVE * (3 if creates_account else 1)
+def reserves(*, creates_account: bool) -> Stroops:
+    """What the sponsor reserves for the new entries."""
+    return Stroops(BASE_RESERVE * (3 if creates_account else 1))
 
 
 def onboarding_tx(

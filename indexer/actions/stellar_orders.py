@@ -26,6 +26,7 @@ from warehouse_schema.identifiers import (
     EvmAddress,
     Height,
     StellarAddress,
+    Stroops,
 )
 
 APPROVED_LEDGERS = 17_280
@@ -77,7 +78,7 @@ class SendOnStellar:
     to: Bytes32
     amount: BaseUnits
     min_amount: BaseUnits
-    native_fee: BaseUnits
+    native_fee: Stroops
 
 
 StellarOrder: TypeAlias = Pay | BurnOnStellar | SendOnStellar
@@ -203,7 +204,7 @@ def _send(network: Network, agreed: Agreement) -> SendOnStellar:
         to=evm_as_bytes32(EvmAddress(terms.dest_address)),
         amount=terms.amount_in,
         min_amount=_min_received(agreed),
-        native_fee=agreed.native_fee,
+        native_fee=Stroops(agreed.native_fee),
     )
 
 

@@ -32,7 +32,16 @@ from indexer.errors import (
     PermanentChainError,
     RetryableChainError,
 )
-from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId, EvmAddress, StellarAddress
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    ChainId,
+    EvmAddress,
+    NativeAmount,
+    StellarAddress,
+    Stroops,
+    Wei,
+)
 
 T = TypeVar("T")
 
@@ -72,7 +81,7 @@ class SendTerms:
     """Maximum of one send, source base units."""
     received: BaseUnits
     """Amount that arrives, in source base units."""
-    native_fee: BaseUnits
+    native_fee: NativeAmount
     """Message fee, in the source chain's native token."""
 
 
@@ -123,9 +132,9 @@ class FeeReader:
         key = ("send", source, dest, to, amount)
         return self._cache.get(key, lambda: self._send(source, dest, to, amount))
 
-    def gas_price(self, chain: ChainId) -> BaseUnits:
-        """Wei per unit of gas."""
-        return self._cache.get(("gas", chain), lambda: BaseUnits(self._node(chain).gas_price()))
+    def gas_price(self, chain: ChainId) -> Wei:
+        """For a unit of gas."""
+        return self._cache.get(("gas", chain), lambda: self._node(chain).gas_price())
 
     def close(self) -> None:
         """Close the connections."""
@@ -158,9 +167,7 @@ class FeeReader:
         )
         if fee[1] != 0:
             raise InconsistentAnswer(f"the OFT of {source} wants a fee in a token that is not paid")
-        return SendTerms(
-            BaseUnits(limit[0]), BaseUnits(limit[1]), received, native_fee=BaseUnits(fee[0])
-        )
+        return SendTerms(BaseUnits(limit[0]), BaseUnits(limit[1]), received, native_fee=Wei(fee[0]))
 
     def _send_from_stellar(
         self, oft: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits
@@ -173,7 +180,7 @@ class FeeReader:
             received = _received(chain, amount, quote.sent, quote.received)
             if received % BRIDGE_STEP:
                 raise InconsistentAnswer(f"the OFT of {chain} would let {received} arrive")
-            send = SendOnStellar(oft, eid, to, amount, received, BaseUnits(0))
+            send = SendOnStellar(oft, eid, to, amount, received, Stroops(0))
             fee = self._stellar.quote_send(send)
         except CallReverted as error:
             # As on an EVM chain: paused, or over a current limit.

@@ -41,7 +41,14 @@ from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationR
 from indexer.config.networks import StellarChain
 from indexer.config.settings import Settings, rpc_variable
 from indexer.errors import CallReverted, ConfigurationError
-from warehouse_schema.identifiers import BaseUnits, Bytes32, Height, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    Height,
+    StellarAddress,
+    Stroops,
+    UnixSeconds,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +141,14 @@ class StellarState:
                 received=moved.read("amount_received_ld", amount),
             )
 
-    def quote_send(self, send: SendOnStellar) -> BaseUnits:
-        """Message fee of a send, in stroops of XLM; the fee in `send` is ignored."""
+    def quote_send(self, send: SendOnStellar) -> Stroops:
+        """Message fee of a send; the fee in `send` is ignored."""
         answer = self._view(quote_send_call(send, NULL_ACCOUNT))
         with inconsistent_on_error(send.oft):
             fee = ScMap("fee", mapping(parse(answer)))
             if fee.read("zro_fee", amount):
                 raise ValueError("a fee in a token that is not paid")
-            return fee.read("native_fee", amount)
+            return Stroops(fee.read("native_fee", amount))
 
     def cctp_pause(self) -> MintRefusal | None:
         """Why CCTP mints nothing on Stellar now; None if it does. Raises as `account`."""

@@ -17,6 +17,7 @@ from warehouse_schema.identifiers import (
     BaseUnits,
     ChainId,
     StellarAddress,
+    Stroops,
 )
 from warehouse_schema.relay import slots, sponsors
 
@@ -47,10 +48,10 @@ class Sponsor:
     """Sequence number of its next transaction."""
     min_deposit: BaseUnits
     """Smallest sponsored deposit, 10^-7 of the asset."""
-    payer_budget: int
-    """Stroops per UTC day for all deposits of one paying address."""
-    budget_left: int
-    """Stroops left of the UTC day's budget."""
+    payer_budget: Stroops
+    """Per UTC day for all deposits of one paying address."""
+    budget_left: Stroops
+    """Left of the UTC day's budget."""
     is_healthy: bool
 
 
@@ -85,8 +86,8 @@ def all_sponsors(conn: Connection, chain: ChainId) -> list[Sponsor]:
             account=StellarAddress(row.account),
             next_number=max(row.next_number, _after_slots(conn, chain, row.account)),
             min_deposit=BaseUnits(int(row.min_deposit)),
-            payer_budget=int(row.payer_budget),
-            budget_left=int(row.budget_left),
+            payer_budget=Stroops(int(row.payer_budget)),
+            budget_left=Stroops(int(row.budget_left)),
             is_healthy=reported[row.account].is_healthy,
         )
         for row in conn.execute(query)
@@ -117,8 +118,8 @@ def sponsor_refusal(
 def deposit_refusal(
     conn: Connection,
     chain: ChainId,
-    min_deposit: int,
-    payer_budget: int,
+    min_deposit: BaseUnits,
+    payer_budget: Stroops,
     request: SponsorshipRequest,
 ) -> SponsorRefusal | None:
     """Why the request is refused, apart from the sponsors' own budgets."""
@@ -179,11 +180,11 @@ _TODAY = text("""
 """)
 
 
-def _spent_for(conn: Connection, chain: ChainId, payer: Address) -> int:
-    """Stroops spent today on deposits of one address; open ones count at the maximum cost."""
+def _spent_for(conn: Connection, chain: ChainId, payer: Address) -> Stroops:
+    """Spent today on deposits of one address; open ones count at the maximum cost."""
     rows = conn.execute(_TODAY, {"chain": chain, "max_cost": MAX_COST}).all()
     payers = payers_of(conn, [row.subject for row in rows])
-    return sum(int(row.cost) for row in rows if payers.get(row.subject) == payer)
+    return Stroops(sum(int(row.cost) for row in rows if payers.get(row.subject) == payer))
 
 
 # Of a deposit address, the sender of the most: dust of others does not count. Of a direct deposit,

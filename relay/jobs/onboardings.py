@@ -42,7 +42,7 @@ from relay.nonces import (
 from relay.senders.stellar import SequenceSender
 from relay.senders.stellar_signing import sign_stellar
 from relay.status import set_sponsor
-from warehouse_schema.identifiers import BaseUnits, TxHash
+from warehouse_schema.identifiers import BaseUnits, NativeAmount, Stroops, TxHash
 
 HOLD_SECONDS = 15.0
 """About three ledgers, after which a fill uses up the sequence number."""
@@ -54,8 +54,8 @@ class SponsorBounds:
 
     min_deposit: BaseUnits
     """10^-7 of the asset."""
-    payer_budget: int
-    """Stroops per UTC day for all deposits of one paying address."""
+    payer_budget: Stroops
+    """Per UTC day for all deposits of one paying address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,7 @@ class SponsorSender(SequenceSender):
     """A sponsor's transactions. Each commits the sponsor to the reserves and fee of one owner."""
 
     duty: Duty = "sponsor"
+    max_cost: NativeAmount = MAX_COST
 
     def next_step(self, slot: NonceSlot, finalized: Collection[TxHash]) -> NextStep:
         """Decide about a slot; a fill replaces a transaction that no ledger takes at once.
@@ -132,9 +133,8 @@ class SponsorSender(SequenceSender):
         if isinstance(step, CloseSlot) and step.outcome == "confirmed":
             first = parse_tx(self.chain.passphrase, slot.attempts[0].raw)
             terms = parse_onboarding(self.chain.passphrase, first)
-            return CloseSlot(
-                "confirmed", step.spent + reserves(creates_account=terms.creates_account)
-            )
+            spent = step.spent + reserves(creates_account=terms.creates_account)
+            return CloseSlot("confirmed", Stroops(spent))
         if isinstance(step, CloseSlot) and step.outcome == "reverted":
             return CloseSlot("already_done", step.spent)
         is_included = any(each.tx in self.state.inclusions for each in slot.attempts)
@@ -175,7 +175,7 @@ class SponsorSender(SequenceSender):
             raise CallReverted("a fee bump")
         signed = sign_stellar(self.key, envelope)
         max_cost = signed.max_cost + reserves(creates_account=expected.creates_account)
-        return SignedTransaction(signed.tx, signed.raw, max_cost)
+        return SignedTransaction(signed.tx, signed.raw, Stroops(max_cost))
 
     def sign_replacement(self, slot: NonceSlot, call: OnboardingJob | None) -> SignedTransaction:
         """Sign a fill only: the owner is shown a transaction with another number."""
@@ -194,8 +194,6 @@ class SponsorRelay(AccountRelay[OnboardingJob]):
         bounds: SponsorBounds,
         clock: Callable[[], float],
     ) -> None:
-        """As `AccountRelay`; without room for the dearest onboarding the account is unhealthy."""
-        limits = replace(limits, max_cost=MAX_COST)
         super().__init__(sender, Onboardings(sender.account, bounds), limits, clock)
         self._bounds = bounds
 

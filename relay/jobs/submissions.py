@@ -38,14 +38,14 @@ from relay.nonces import (
     SlotStep,
 )
 from relay.senders.stellar_signing import read_header, sign_fee_bump
-from warehouse_schema.identifiers import Height, TxHash, UnixSeconds
+from warehouse_schema.identifiers import Height, NativeAmount, Stroops, TxHash, UnixSeconds
 
 logger = logging.getLogger(__name__)
 
 RESEND_SECONDS = 10.0
 REPLACE_SECONDS = 60.0
-BID = 10_000
-"""Bid of a first fee bump, stroops per operation; each replacement bids ten times that, the minimum
+BID = Stroops(10_000)
+"""Bid of a first fee bump, per operation; each replacement bids ten times that, the minimum
 for which the core's queue replaces a transaction."""
 MAX_ATTEMPTS = 4
 RESUMES = "nothing more is paid for until the next UTC day"
@@ -83,9 +83,9 @@ def next_step(
             if final is None or found.ledger > final:
                 return SlotStep.WAIT
             outcome: SlotOutcome = "confirmed" if found.succeeded else "reverted"
-            return CloseSlot(outcome, found.charged if tx in bumps else 0)
+            return CloseSlot(outcome, found.charged if tx in bumps else Stroops(0))
     if submission.last < window.latest:
-        return CloseSlot("expired", 0)
+        return CloseSlot("expired", Stroops(0))
     newest = slot.newest
     if newest.sent_ago is None:
         return SlotStep.SEND
@@ -220,13 +220,13 @@ class Submitter:
             # The owner used the number for another transaction. No bid makes a ledger take this
             # one, and the highest bid would count against the day's budget until its bounds end.
             return
-        bid = BID * 10 ** len(each.slot.attempts)
+        bid = Stroops(BID * 10 ** len(each.slot.attempts))
         signed = sign_fee_bump(self._key, self._chain.passphrase, queued.envelope, bid)
         attempt = Attempt(signed.tx, signed.raw)
         with conn.begin() as transaction:
             slots.add_attempt(conn, each.account, each.slot, attempt, signed.max_cost)
             # One fee bump of a submission is paid for, so the dearest counts.
-            if self._is_over_budget(conn, 0):
+            if self._is_over_budget(conn, Stroops(0)):
                 transaction.rollback()
                 turn.refused.append(f"replacing {queued.tx}: over the day's budget")
                 return
@@ -245,6 +245,6 @@ class Submitter:
             *(self._chain.id, slot.subject, slot.key, step.outcome, step.spent),
         )
 
-    def _is_over_budget(self, conn: Connection, cost: int) -> bool:
-        spent = slots.spent_today(conn, chain=self._chain.id, purpose=_PURPOSE)
+    def _is_over_budget(self, conn: Connection, cost: NativeAmount) -> bool:
+        spent = slots.spent_today(conn, self._chain.id, purpose=_PURPOSE)
         return spent + cost > self._limits.budget

@@ -17,7 +17,7 @@ from relay.nonces import (
 )
 from relay.senders.evm_decide import bid_of, first_bid, next_step, raised_bid
 from relay.senders.evm_signing import ContractCall, GasBid, sign_evm
-from warehouse_schema.identifiers import Height, TxHash
+from warehouse_schema.identifiers import Height, NativeAmount, TxHash, Wei
 
 MAX_OPEN = 8
 """Bounds how many slots one underpriced transaction delays."""
@@ -34,13 +34,14 @@ class EvmSender:
     duty: Duty = "deliver"
     unit = "wei"
     max_open = MAX_OPEN
+    max_cost: NativeAmount = Wei(1)
 
     def __init__(self, chain: EvmChain, nodes: EvmAccountNodes, key: EvmKey) -> None:
         self._chain, self._nodes, self._key = chain, nodes, key
         self._address = evm_address(key)
         self.account = AccountId(chain.id, self._address)
-        self._state = AccountState(0, 0, 0, {})
-        self._price = GasPrice(0, 0)
+        self._state = AccountState(Wei(0), 0, 0, {})
+        self._price = GasPrice(Wei(0), Wei(0))
 
     def refresh(self, transactions: Sequence[TxHash]) -> AccountState:
         """Read the account, these transactions and the gas price."""
@@ -101,7 +102,7 @@ class EvmSender:
     def _sign(self, nonce: int, call: ContractCall, bid: GasBid) -> SignedTransaction:
         if call.price is not None:
             wei = self._nodes.call_price(call.price.to, call.price.data)
-            call = ContractCall(call.to, call.data, wei + wei // _VALUE_MARGIN)
+            call = ContractCall(call.to, call.data, Wei(wei + wei // _VALUE_MARGIN))
         gas = self._nodes.estimate_gas(self._address, call.to, call.data, call.value)
         gas += gas // _GAS_MARGIN
         return sign_evm(self._key, self._chain.number, nonce, call, gas, bid)

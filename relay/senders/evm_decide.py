@@ -19,7 +19,7 @@ from relay.nonces import (
     final_outcome,
 )
 from relay.senders.evm_signing import GasBid
-from warehouse_schema.identifiers import TxHash
+from warehouse_schema.identifiers import TxHash, Wei
 
 MAX_ATTEMPTS = 6
 """Per slot: five replacements raise a bid by at least 61 %."""
@@ -47,7 +47,7 @@ def next_step(
             close = final_outcome(attempt, inclusion)
             # The value counts as spent, though some of it may have come back.
             value = _fields(attempt.raw)[6] if inclusion.succeeded else 0
-            return replace(close, spent=close.spent + value)
+            return replace(close, spent=Wei(close.spent + value))
     if included:
         return SlotStep.WAIT
     if state.next_number > slot.number:
@@ -65,7 +65,7 @@ def next_step(
 
 def first_bid(price: GasPrice) -> GasBid:
     """Bid of a first attempt: sufficient until the base fee has doubled."""
-    return GasBid(2 * price.base + price.tip, price.tip)
+    return GasBid(Wei(2 * price.base + price.tip), price.tip)
 
 
 def raised_bid(old: GasBid, price: GasPrice) -> GasBid | None:
@@ -78,13 +78,13 @@ def raised_bid(old: GasBid, price: GasPrice) -> GasBid | None:
         return None
     most = max(old.most + old.most // 10 + 1, asked.most)
     tip = max(old.tip + old.tip // 10 + 1, asked.tip)
-    return GasBid(max(most, tip), tip)
+    return GasBid(Wei(max(most, tip)), Wei(tip))
 
 
 def bid_of(raw: bytes) -> GasBid:
     """Bid inside a signed transaction."""
     fields = _fields(raw)
-    return GasBid(most=fields[3], tip=fields[2])
+    return GasBid(most=Wei(fields[3]), tip=Wei(fields[2]))
 
 
 def _fields(raw: bytes) -> list[int]:

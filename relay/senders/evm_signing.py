@@ -7,18 +7,19 @@ from eth_utils.crypto import keccak
 
 from relay.keys import EvmKey, evm_signature
 from relay.nonces import SignedTransaction
-from warehouse_schema.identifiers import EvmAddress, TxHash
+from warehouse_schema.identifiers import EvmAddress, TxHash, Wei
 
 _TYPE = b"\x02"
+NO_VALUE = Wei(0)
 
 
 @dataclass(frozen=True, slots=True)
 class GasBid:
-    """Fees of a transaction, wei per unit of gas."""
+    """Fees of a transaction, per unit of gas."""
 
-    most: int
+    most: Wei
     """maxFeePerGas."""
-    tip: int
+    tip: Wei
     """maxPriorityFeePerGas."""
 
 
@@ -28,10 +29,9 @@ class ContractCall:
 
     to: EvmAddress
     data: bytes
-    value: int = 0
-    """Wei."""
+    value: Wei = NO_VALUE
     price: "ContractCall | None" = None
-    """View call that returns the value to send, wei, in place of `value`; read at each signing."""
+    """View call that returns the value to send, in place of `value`; read at each signing."""
 
 
 def sign_evm(
@@ -44,4 +44,5 @@ def sign_evm(
     ]
     parity, r, s = evm_signature(key, keccak(_TYPE + rlp.encode(fields)))
     raw = _TYPE + rlp.encode([*fields, parity, r, s])
-    return SignedTransaction(TxHash("0x" + keccak(raw).hex()), raw, gas * bid.most + call.value)
+    max_cost = Wei(gas * bid.most + call.value)
+    return SignedTransaction(TxHash("0x" + keccak(raw).hex()), raw, max_cost)

@@ -13,7 +13,7 @@ from relay.nonces import (
     RelayJob,
     SignedTransaction,
 )
-from warehouse_schema.identifiers import Height, TxHash
+from warehouse_schema.identifiers import Height, NativeAmount, TxHash
 
 
 class TransactionSender(Protocol[C]):
@@ -28,6 +28,8 @@ class TransactionSender(Protocol[C]):
     """Name of the chain's native base unit."""
     max_open: int
     """Slots that may be open at once."""
+    max_cost: NativeAmount
+    """Of the dearest job; without room for it the account is unhealthy."""
 
     def refresh(self, transactions: Sequence[TxHash]) -> AccountState:
         """Read the account and these transactions; the other methods use the last state read."""

@@ -32,17 +32,17 @@ from relay.senders.stellar_signing import (
     sign_stellar,
     with_resources,
 )
-from warehouse_schema.identifiers import Height, TxHash, UnixSeconds
+from warehouse_schema.identifiers import Height, NativeAmount, Stroops, TxHash, UnixSeconds
 
 RESEND_SECONDS = 10.0
 """The core itself retries for about two ledgers."""
 VALID_SECONDS = 60
 """Validity of a first attempt; each replacement is valid for twice as long …"""
 MAX_VALID_SECONDS = 3600
-BID = 10_000
-"""Inclusion bid of a first attempt, stroops; each replacement bids ten times that, the minimum for
+BID = Stroops(10_000)
+"""Inclusion bid of a first attempt; each replacement bids ten times that, the minimum for
 which the core's queue replaces a transaction …"""
-MAX_BID = 10_000_000
+MAX_BID = Stroops(10_000_000)
 
 
 class SequenceSender:
@@ -50,12 +50,13 @@ class SequenceSender:
 
     unit = "stroops"
     max_open = 1
+    max_cost: NativeAmount = Stroops(1)
 
     def __init__(self, chain: StellarChain, nodes: StellarAccountNodes, key: StellarKey) -> None:
         self.chain, self.nodes, self.key = chain, nodes, key
         self.address = stellar_address(key)
         self.account = AccountId(chain.id, self.address)
-        self.state = AccountState(0, 0, 0, {})
+        self.state = AccountState(Stroops(0), 0, 0, {})
         self.window = LookupWindow(UnixSeconds(0), UnixSeconds(0))
 
     def refresh(self, transactions: Sequence[TxHash]) -> AccountState:
@@ -110,11 +111,11 @@ class SequenceSender:
         return self.nodes.send_raw(raw)
 
     def sign_at(
-        self, number: int, call: Invocation | None, bid: int = BID, seconds: int = VALID_SECONDS
+        self, number: int, call: Invocation | None, bid: Stroops = BID, seconds: int = VALID_SECONDS
     ) -> SignedTransaction:
         """Sign a call, or None: a transaction that only uses up the number.
 
-        `bid` is stroops, `seconds` the validity from the last ledger seen on.
+        `seconds` is the validity from the last ledger seen on.
         """
         now = self.window.latest
         bounds = Bounds(now, UnixSeconds(now + seconds))
@@ -126,7 +127,7 @@ class SequenceSender:
     def replace_with(self, slot: NonceSlot, call: Invocation | None) -> SignedTransaction:
         """Sign for a slot's number again, with a higher bid and a longer validity."""
         attempts = len(slot.attempts)
-        bid = min(MAX_BID, BID * 10**attempts)
+        bid = Stroops(min(MAX_BID, BID * 10**attempts))
         seconds = min(MAX_VALID_SECONDS, VALID_SECONDS * 2**attempts)
         return self.sign_at(slot.number, call, bid, seconds)
 

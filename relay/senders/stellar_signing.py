@@ -22,7 +22,7 @@ from stellar_sdk.operation import BumpSequence, InvokeHostFunction
 from indexer.chains.stellar.xdr.simulation import SimulationResult
 from relay.keys import StellarKey, stellar_address, stellar_signature
 from relay.nonces import SignedTransaction
-from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
+from warehouse_schema.identifiers import StellarAddress, Stroops, TxHash, UnixSeconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ def build_call(
     passphrase: str,
     number: int,
     call: Invocation | None,
-    bid: int,
+    bid: Stroops,
     bounds: Bounds,
 ) -> TransactionEnvelope:
-    """Build an unsigned call, or None: a transaction without effect; `bid` is stroops."""
+    """Build an unsigned call, or None: a transaction without effect."""
     builder = TransactionBuilder(Account(source, number - 1), passphrase, base_fee=bid)
     builder.add_time_bounds(bounds.first, bounds.last)
     if call is None:
@@ -95,13 +95,15 @@ def sign_stellar(key: StellarKey, envelope: TransactionEnvelope) -> SignedTransa
         envelope.transaction, envelope.network_passphrase, signatures=signatures
     )
     raw = whole.to_xdr_object().to_xdr_bytes()
-    return SignedTransaction(TxHash(digest.hex()), raw, envelope.transaction.fee)
+    return SignedTransaction(TxHash(digest.hex()), raw, Stroops(envelope.transaction.fee))
 
 
-def sign_fee_bump(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> SignedTransaction:
+def sign_fee_bump(
+    key: StellarKey, passphrase: str, inner: bytes, bid: Stroops
+) -> SignedTransaction:
     """Wrap a signed transaction in a fee bump of the key's account (CAP-15).
 
-    `bid` is stroops per operation, and the bump counts as one; resource fees of a contract call
+    `bid` is per operation, and the bump counts as one; resource fees of a contract call
     come on top. Raises `WrongSignature`.
     """
     envelope = TransactionEnvelope.from_xdr(base64.b64encode(inner).decode(), passphrase)
@@ -111,7 +113,7 @@ def sign_fee_bump(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> S
     signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
     whole = FeeBumpTransactionEnvelope(bump.transaction, passphrase, signatures=[signature])
     raw = whole.to_xdr_object().to_xdr_bytes()
-    return SignedTransaction(TxHash(digest.hex()), raw, bump.transaction.fee)
+    return SignedTransaction(TxHash(digest.hex()), raw, Stroops(bump.transaction.fee))
 
 
 def read_header(raw: bytes) -> TransactionHeader:

@@ -13,7 +13,7 @@ from api.quotes.fees import LimitedFees
 from indexer.actions.mint_check import MintRefusal
 from tests.factories.acting import FixedEvm
 from tests.factories.quotes import FixedFees
-from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress
+from warehouse_schema.identifiers import ChainId, EvmAddress, Wei
 
 SILENT, WELL = ChainId("eip155:1"), ChainId("eip155:8453")
 RECIPIENT = EvmAddress("0x" + "11" * 20)
@@ -42,9 +42,9 @@ def recipients(silence: Silence) -> Callable[[ChainId], object]:
 
 def gas_prices(silence: Silence) -> Callable[[ChainId], object]:
     class Source(FixedFees):
-        def gas_price(self, chain: ChainId) -> BaseUnits:
+        def gas_price(self, chain: ChainId) -> Wei:
             silence(chain)
-            return BaseUnits(10**9)
+            return Wei(10**9)
 
     return LimitedFees(Source()).gas_price
 

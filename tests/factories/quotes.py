@@ -13,7 +13,7 @@ from indexer.chain_state.fees import BurnTerms, SendTerms
 from tests.factories.app import make_app
 from tests.factories.projections import STELLAR, address
 from tests.factories.tokens import ACCOUNT, make_tokens
-from warehouse_schema.identifiers import BaseUnits
+from warehouse_schema.identifiers import BaseUnits, Wei
 
 PATH = "/v1/quotes"
 SEPOLIA, ARBITRUM = "eip155:11155111", "eip155:421614"
@@ -36,7 +36,7 @@ class FixedFees:
 
     def send(self, source: Any, dest: Any, to: Any, amount: Any) -> SendTerms:
         """Of any amount: what was set, or all of it for 1000 wei."""
-        usual = SendTerms(BaseUnits(0), BaseUnits(10**18), amount, BaseUnits(1000))
+        usual = SendTerms(BaseUnits(0), BaseUnits(10**18), amount, Wei(1000))
         return self._said(self.send_terms or usual, "send", source, dest, to, amount)
 
     def gas_price(self, chain: Any) -> int:

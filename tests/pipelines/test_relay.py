@@ -21,12 +21,12 @@ from relay.account import TurnReport
 from relay.nonces import AccountId
 from relay.status import AccountHealth, set_health
 from tests.factories.relay import OPERATOR, signed
-from warehouse_schema.identifiers import ChainId
+from warehouse_schema.identifiers import ChainId, Wei
 
 EVM = ChainId("eip155:31337")
 ACCOUNT = AccountId(EVM, OPERATOR)
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
-WELL = AccountHealth(duty="deliver", reason=None, balance=10**18, spent_today=0, open=0)
+WELL = AccountHealth(duty="deliver", reason=None, balance=Wei(10**18), spent_today=Wei(0), open=0)
 
 
 def warehouse_of(engine: Engine) -> RelayWarehouse:
@@ -124,7 +124,9 @@ def test_check_lists_problems_for_operator(
     assert re.search(r"silent for 18\d s", found)
     assert re.search(r"deliver of a transfer under number 0 waits for 72\d\d s", found)
     with relay_engine.begin() as conn:
-        set_health(conn, ACCOUNT, AccountHealth("deliver", "3 wei on the account", 3, 0, 1))
+        set_health(
+            conn, ACCOUNT, AccountHealth("deliver", "3 wei on the account", Wei(3), Wei(0), 1)
+        )
     assert f"{EVM} {OPERATOR}: 3 wei on the account" in check(instance, relay_engine)[1]
 
 

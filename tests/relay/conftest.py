@@ -37,13 +37,14 @@ from tests.factories.relay import owe
 from tests.relay.ledger import LedgerStand
 from warehouse_schema.engine import make_engine
 from warehouse_schema.facts import blocks, cursors
+from warehouse_schema.identifiers import Wei
 from warehouse_schema.relay import attempts, failure_resets, slots
 
 EVM = load_network("devnet").evm[0]
 RELAYER, STRANGER = dev_account(3), dev_account(4)
 OPERATOR = RELAYER.address.lower()
 AMOUNT = 5_000_000
-LIMITS = SpendLimits(budget=10**18, floor=10**15)
+LIMITS = SpendLimits(budget=Wei(10**18), floor=Wei(10**15))
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,12 @@ from tests.devnet.stellar.cctp import inbound
 from tests.devnet.stellar.chain import Chain
 from tests.factories.relay import owe
 from warehouse_schema.facts import blocks, cursors
+from warehouse_schema.identifiers import Stroops
 from warehouse_schema.relay import attempts, slots
 
 STELLAR = load_network("devnet").stellar
 AMOUNT = 5_000_000
-LIMITS = SpendLimits(budget=10**9, floor=10**7)
+LIMITS = SpendLimits(budget=Stroops(10**9), floor=Stroops(10**7))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tests.relay.bomb import Bomb, Killed, evm_nodes
 from tests.relay.conftest import LIMITS, RELAYER, STRANGER, open_stand
 from tests.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid
 from warehouse_schema.events import cctp_burns, oft_sent
-from warehouse_schema.identifiers import EvmAddress
+from warehouse_schema.identifiers import EvmAddress, Wei
 from warehouse_schema.relay import attempts
 
 EXCESS = 3 * LEAST
@@ -138,8 +138,8 @@ def test_unaffordable_message_delays_no_other_deposit(
     stand: DepositStand,
 ):
     class Dear(EvmAccountNodes):
-        def call_price(self, contract: EvmAddress, data: bytes) -> int:
-            return super().call_price(contract, data) * 10**12
+        def call_price(self, contract: EvmAddress, data: bytes) -> Wei:
+            return Wei(super().call_price(contract, data) * 10**12)
 
     dear, paid, relay = stand.deposit("oft"), stand.deposit(), stand.relay(nodes=Dear)
     stand.pay(dear)
@@ -475,7 +475,7 @@ def test_kill_at_any_point_moves_money_once_for_one_fee(
 
 def test_daily_budget_is_not_exceeded(stand: DepositStand):
     paid = funded(stand)
-    turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=1)))
+    turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=Wei(1))))
     assert (turn.opened, stand.outcomes(paid)) == (0, [])
     assert "over the day's budget of 1 wei" in turn.refused[0]
     assert stand.held(paid) == AMOUNT

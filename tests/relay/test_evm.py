@@ -19,6 +19,7 @@ from tests.factories.projections import address
 from tests.factories.relay import owe, signed
 from tests.relay.bomb import Bomb, Killed, evm_nodes
 from tests.relay.conftest import AMOUNT, EVM, LIMITS, RELAYER, Stand
+from warehouse_schema.identifiers import Wei
 from warehouse_schema.intake import transfers
 
 
@@ -207,7 +208,7 @@ def test_budget_counts_dearest_attempt_of_a_nonce(stand: Stand, more: int, repla
     stand.turns(stand.relay())
     stand.age_attempts(120)
     reserved = int(stand.health().spent_today)
-    turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=reserved * more // 100)))
+    turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=Wei(reserved * more // 100))))
     assert (turn.replaced, len(stand.signed_for(message))) == (replaced, 1 + replaced)
     assert turn.refused == [] if replaced else "over the day's budget" in turn.refused[0]
 
@@ -352,10 +353,10 @@ def test_database_rejects_second_slot_for_a_job(stand: Stand, engine: Engine):
     for outcome in (None, "confirmed"):
         with stand.relay_engine.begin() as conn:
             if outcome:
-                close_slot(conn, relay.account, slot, "confirmed", 1)
+                close_slot(conn, relay.account, slot, "confirmed", Wei(1))
         with (
             pytest.raises(Exception, match="uq_slots_once"),
             stand.relay_engine.begin() as conn,
         ):
-            open_slot(conn, relay.account, replace(slot, number=7), 1)
+            open_slot(conn, relay.account, replace(slot, number=7), Wei(1))
     assert len(stand.slots_of(message)) == 1

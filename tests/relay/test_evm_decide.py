@@ -18,21 +18,21 @@ from relay.nonces import (
 )
 from relay.senders.evm_decide import MAX_ATTEMPTS, bid_of, first_bid, next_step, raised_bid
 from relay.senders.evm_signing import ContractCall, GasBid, sign_evm
-from warehouse_schema.identifiers import BlockHash, EvmAddress, Height
+from warehouse_schema.identifiers import BlockHash, EvmAddress, Height, Wei
 
 KEY = LocalEvmKey.from_text("5f" * 32, "KEY")
-PRICE = GasPrice(base=100, tip=10)
+PRICE = GasPrice(base=Wei(100), tip=Wei(10))
 FIRST = sign_evm(
     KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, first_bid(PRICE)
 )
 NEWER = sign_evm(
-    KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, GasBid(400, 40)
+    KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, GasBid(Wei(400), Wei(40))
 )
 FRESH = Attempt(FIRST.tx, FIRST.raw, False, 1.0, None)
 SENT = replace(FRESH, signed_ago=30.0, sent_ago=5.0)
 OLD = replace(FRESH, signed_ago=300.0, sent_ago=25.0)
 REPLACED = Attempt(NEWER.tx, NEWER.raw, False, 1.0, 1.0)
-DONE, REVERTED = (Inclusion(Height(9), BlockHash("0xb"), ok, 777) for ok in (True, False))
+DONE, REVERTED = (Inclusion(Height(9), BlockHash("0xb"), ok, Wei(777)) for ok in (True, False))
 
 
 def step(
@@ -109,4 +109,4 @@ def test_replacement_bids_at_least_a_tenth_more(most, tip, base, asked):
 
 
 def test_bid_is_read_from_signed_bytes():
-    assert bid_of(NEWER.raw) == GasBid(400, 40)
+    assert bid_of(NEWER.raw) == GasBid(Wei(400), Wei(40))

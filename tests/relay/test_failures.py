@@ -17,7 +17,7 @@ from relay.failures import (
 )
 from relay.status import relay_problems
 from tests.relay.conftest import AMOUNT, Message, Stand
-from warehouse_schema.identifiers import ChainId, EvmAddress
+from warehouse_schema.identifiers import ChainId, EvmAddress, Wei
 
 # Jobs that nodes reject.
 
@@ -29,7 +29,7 @@ class Choosy(EvmAccountNodes):
         super().__init__(*args, **options)
         self.unwanted = b""
 
-    def estimate_gas(self, account: EvmAddress, to: EvmAddress, data: bytes, value: int) -> int:
+    def estimate_gas(self, account: EvmAddress, to: EvmAddress, data: bytes, value: Wei) -> int:
         self._refuse(data)
         return super().estimate_gas(account, to, data, value)
 

@@ -21,7 +21,7 @@ from relay.keys import (
     stellar_signature,
 )
 from relay.senders.evm_signing import ContractCall, GasBid, sign_evm
-from warehouse_schema.identifiers import EvmAddress
+from warehouse_schema.identifiers import EvmAddress, Wei
 
 SECRET = "5f" * 32
 SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
@@ -60,7 +60,8 @@ def evm_key(text: str = SECRET) -> LocalEvmKey:
 def test_signed_bytes_equal_those_of_other_libraries(
     nonce: int, value: int, data: bytes, gas: int, tip: int, most: int
 ) -> None:
-    ours = sign_evm(evm_key(), 10, nonce, ContractCall(TO, data, value), gas, GasBid(most, tip))
+    call, bid = ContractCall(TO, data, Wei(value)), GasBid(Wei(most), Wei(tip))
+    ours = sign_evm(evm_key(), 10, nonce, call, gas, bid)
     theirs = Account.sign_transaction(
         {
             "type": 2,

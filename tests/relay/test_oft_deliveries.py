@@ -35,6 +35,7 @@ from warehouse_schema.identifiers import (
     Bytes32,
     ChainId,
     StellarAddress,
+    Stroops,
     UnixSeconds,
 )
 from warehouse_schema.projections import movements, transfer_states
@@ -205,6 +206,6 @@ def test_call_that_needs_more_consent_is_not_signed(stand: LedgerStand):
     call = Invocation(StellarAddress(str(STELLAR.oft)), "send", arguments)
     address, number = StellarAddress(holder.public_key), 1
     bounds = Bounds(UnixSeconds(0), UnixSeconds(0))
-    envelope = build_call(address, STELLAR.passphrase, number, call, 100, bounds)
+    envelope = build_call(address, STELLAR.passphrase, number, call, Stroops(100), bounds)
     with pytest.raises(CallReverted, match="more than the consent"):
         nodes.simulate(envelope.to_xdr())

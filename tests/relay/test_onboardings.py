@@ -36,7 +36,14 @@ from tests.factories.stage_history import make_terms
 from tests.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.relay.ledger import LIMITS, STELLAR, LedgerStand
 from warehouse_schema import intake, locks
-from warehouse_schema.identifiers import Address, BaseUnits, ChainId, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import (
+    Address,
+    BaseUnits,
+    ChainId,
+    StellarAddress,
+    Stroops,
+    UnixSeconds,
+)
 from warehouse_schema.projections import transfer_states
 from warehouse_schema.relay import health, slots, sponsors
 
@@ -221,7 +228,7 @@ def test_small_deposit_is_not_sponsored(stand: LedgerStand):
 
 
 def test_payer_budget_limits_cost_of_one_address(stand: LedgerStand):
-    by = relay(stand, bounds=SponsorBounds(BaseUnits(1), payer_budget=MAX_COST + BASE_RESERVE))
+    by = relay(stand, bounds=SponsorBounds(BaseUnits(1), Stroops(MAX_COST + BASE_RESERVE)))
     first, second = (deposit(stand, source_address=PAYER) for _ in range(2))
     for each in (first, second):
         each.sign(by)
@@ -261,7 +268,7 @@ def test_sponsors_decide_one_after_the_other(stand: LedgerStand):
 
 
 def test_sponsor_without_budget_for_dearest_is_unhealthy(stand: LedgerStand):
-    by = relay(stand, limits=SpendLimits(budget=MAX_COST + BASE_RESERVE, floor=0))
+    by = relay(stand, limits=SpendLimits(Stroops(MAX_COST + BASE_RESERVE), floor=Stroops(0)))
     waiting = deposit(stand)
     stand.turns(by)
     query = select(health.c.duty, health.c.well, sponsors.c.budget_left, sponsors.c.next_number)
@@ -282,7 +289,7 @@ def test_sponsor_without_budget_for_dearest_is_unhealthy(stand: LedgerStand):
 
 
 def test_sponsor_without_balance_for_dearest_is_unhealthy(stand: LedgerStand):
-    by = relay(stand, limits=SpendLimits(budget=10**12, floor=0))
+    by = relay(stand, limits=SpendLimits(budget=Stroops(10**12), floor=Stroops(0)))
     account = stand.chain.account(by.account.address)
     assert account is not None
     key = Keypair.from_raw_ed25519_seed(f"sponsor {id(stand)}".encode().ljust(32)[:32])

@@ -32,7 +32,7 @@ from tests.factories.transfers import NETWORK
 from tests.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.relay.ledger import LIMITS, STELLAR, LedgerStand
 from warehouse_schema import intake
-from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.identifiers import StellarAddress, Stroops
 from warehouse_schema.relay import attempts, slots
 
 UNIT = 10**7
@@ -306,7 +306,7 @@ def test_transaction_not_issued_by_service_is_not_sent(stand: LedgerStand):
 
 
 def test_expired_submission_gets_an_outcome(stand: LedgerStand):
-    sender = submitter(stand, limits=replace(LIMITS, budget=1))
+    sender = submitter(stand, limits=replace(LIMITS, budget=Stroops(1)))
     signed = accepted(stand, seconds=60)
     assert "over the day's budget" in turns(stand, sender).refused[0]
     stand.close(61)

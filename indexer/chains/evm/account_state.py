@@ -14,7 +14,7 @@ from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.jsonrpc import JsonRpc, Reply, parse_quantity
 from indexer.chains.http.operators import next_number, reached, require_operators
 from indexer.errors import CallReverted, InconsistentAnswer, NodeUnavailable
-from warehouse_schema.identifiers import BlockHash, EvmAddress, Height, TxHash
+from warehouse_schema.identifiers import BlockHash, EvmAddress, Height, TxHash, Wei
 
 _REVERT_CODE = 3
 """Error code of a call that reverts, with its data; nodes without it say so in the text."""
@@ -34,8 +34,8 @@ class TxInclusion:
     height: Height
     block_hash: BlockHash
     succeeded: bool
-    cost: int
-    """Wei paid for gas and for a rollup's data, without the transaction's value."""
+    cost: Wei
+    """Paid for gas and for a rollup's data, without the transaction's value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,7 @@ class AccountView:
     """An account at the head, as its nodes have it."""
 
     head: Height
-    balance: int
-    """Wei."""
+    balance: Wei
     next_nonce: int
     """Nonce of the next transaction in a block, as far as the needed operators confirm it."""
     max_nonce: int
@@ -55,11 +54,11 @@ class AccountView:
 
 @dataclass(frozen=True, slots=True)
 class GasPrice:
-    """Fees at the head, wei for a unit of gas."""
+    """Fees at the head, for a unit of gas."""
 
-    base: int
+    base: Wei
     """Base fee of the newest block."""
-    tip: int
+    tip: Wei
     """Priority fee that the node suggests."""
 
 
@@ -125,14 +124,14 @@ class EvmAccountNodes(ContractReader):
         """The number that a view returns at the head. Raises as `view` does."""
         return int.from_bytes(self.call(contract, data)[:32], "big")
 
-    def call_price(self, contract: EvmAddress, data: bytes) -> int:
+    def call_price(self, contract: EvmAddress, data: bytes) -> Wei:
         """As `call_uint`. Raises `CallReverted` when the view reverts, else as `view` does."""
         params = [{"to": contract, "data": f"0x{data.hex()}"}, "latest"]
 
-        def ask(node: JsonRpc) -> int:
+        def ask(node: JsonRpc) -> Wei:
             [reply] = node.batch([("eth_call", params)])
             _check_not_reverted(reply)
-            return parse_quantity(str(reply.value())[:66], node.host)
+            return Wei(parse_quantity(str(reply.value())[:66], node.host))
 
         return self._nodes.failover(ask)
 
@@ -147,13 +146,13 @@ class EvmAccountNodes(ContractReader):
             if not isinstance(block, dict):
                 raise InconsistentAnswer(f"{node.host}: the newest block is {block!r:.80}")
             return GasPrice(
-                parse_quantity(block.get("baseFeePerGas"), node.host),
-                parse_quantity(tip.value(), node.host),
+                Wei(parse_quantity(block.get("baseFeePerGas"), node.host)),
+                Wei(parse_quantity(tip.value(), node.host)),
             )
 
         return self._nodes.failover(ask)
 
-    def estimate_gas(self, account: EvmAddress, to: EvmAddress, data: bytes, value: int) -> int:
+    def estimate_gas(self, account: EvmAddress, to: EvmAddress, data: bytes, value: Wei) -> int:
         """Gas that a call would take at the head.
 
         Raises `CallReverted` when it would have no effect, else as `view` does.
@@ -195,7 +194,7 @@ def _view(node: JsonRpc, account: EvmAddress, transactions: Sequence[TxHash]) ->
     values = [reply.value() for reply in replies]
     next_nonce = parse_quantity(values[1], node.host)
     head = Height(parse_quantity(values[-1], node.host))
-    balance = parse_quantity(values[0], node.host)
+    balance = Wei(parse_quantity(values[0], node.host))
     inclusions = {}
     for tx, receipt in zip(transactions, values[2:-1], strict=True):
         if receipt is None:
@@ -206,12 +205,13 @@ def _view(node: JsonRpc, account: EvmAddress, transactions: Sequence[TxHash]) ->
             parse_quantity(receipt.get(name), node.host)
             for name in ("blockNumber", "status", "gasUsed", "effectiveGasPrice")
         )
-        data_fee = receipt.get("l1Fee")
+        l1_fee = receipt.get("l1Fee")
+        data_fee = 0 if l1_fee is None else parse_quantity(l1_fee, node.host)
         inclusions[tx] = TxInclusion(
             height=Height(height),
             block_hash=BlockHash(str(receipt.get("blockHash"))),
             succeeded=status == 1,
-            cost=gas * price + (0 if data_fee is None else parse_quantity(data_fee, node.host)),
+            cost=Wei(gas * price + data_fee),
         )
     return AccountView(head, balance, next_nonce, max_nonce=next_nonce, inclusions=inclusions)
 

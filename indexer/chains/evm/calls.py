@@ -10,7 +10,7 @@ from indexer.chains.evm.jsonrpc import parse_bytes, parse_quantity
 from indexer.chains.evm.node import evm_pool
 from indexer.chains.http.node_pool import REQUEST_SECONDS
 from indexer.config.networks import EvmChain
-from warehouse_schema.identifiers import EvmAddress
+from warehouse_schema.identifiers import EvmAddress, Wei
 
 IDENTITY_VALID_SECONDS = 60.0
 """A node that named our chain id is not asked for it again within this time."""
@@ -40,8 +40,8 @@ class ContractReader:
             lambda node: parse_bytes(node.call("eth_call", params), node.host)
         )
 
-    def gas_price(self) -> int:
+    def gas_price(self) -> Wei:
         """Wei for a unit of gas, as a transaction of now would pay. Raises as `call` does."""
         return self._nodes.failover(
-            lambda node: parse_quantity(node.call("eth_gasPrice", []), node.host)
+            lambda node: Wei(parse_quantity(node.call("eth_gasPrice", []), node.host))
         )

@@ -25,14 +25,14 @@ from indexer.chains.stellar.rpc import StellarRpc
 from indexer.chains.stellar.xdr.ledger_entries import account_key
 from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationResult
 from indexer.errors import CallReverted, InconsistentAnswer
-from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
+from warehouse_schema.identifiers import Height, StellarAddress, Stroops, TxHash, UnixSeconds
 
 UNKNOWN_HASH = TxHash("0" * 64)
 """Hash of no transaction: its lookup returns the node's window of ledgers."""
 
 _PENDING = "PENDING"
-_BASE_RESERVE = 5_000_000
-"""Stroops per entry (0.5 XLM), voted by the validators."""
+_BASE_RESERVE = Stroops(5_000_000)
+"""Per entry (0.5 XLM), voted by the validators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class AccountFunds:
 
     sequence: int
     """Of its last transaction."""
-    spendable: int
-    """Stroops above its reserve and selling liabilities."""
+    spendable: Stroops
+    """Above its reserve and selling liabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ class AppliedTransaction:
 
     ledger: Height
     succeeded: bool
-    charged: int
-    """Stroops."""
+    charged: Stroops
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ def _funds_of(entry: str, account: StellarAddress) -> AccountFunds:
         if v1.ext.v2 is not None:
             entries += v1.ext.v2.num_sponsoring.uint32 - v1.ext.v2.num_sponsored.uint32
     spendable = found.balance.int64 - entries * _BASE_RESERVE - selling
-    return AccountFunds(found.seq_num.sequence_number.int64, max(0, spendable))
+    return AccountFunds(found.seq_num.sequence_number.int64, Stroops(max(0, spendable)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +206,7 @@ def _look_up(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Lookup:
             raise InconsistentAnswer(f"a transaction of status {status!r} in ledger {ledger!r}")
         result = answer.get("resultXdr")
         try:
-            charged = xdr.TransactionResult.from_xdr(str(result)).fee_charged.int64
+            charged = Stroops(xdr.TransactionResult.from_xdr(str(result)).fee_charged.int64)
         except (ValueError, EOFError) as error:
             raise InconsistentAnswer(f"the result of a transaction is {result!r:.80}") from error
         found[tx] = AppliedTransaction(Height(ledger), status == "SUCCESS", charged)

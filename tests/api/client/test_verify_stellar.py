@@ -25,7 +25,7 @@ from isthmus_client.contracts import TESTNET as KNOWN_FOR_TESTS
 from isthmus_client.models import StellarTx
 from isthmus_client.verify_stellar import LONGEST_SECONDS, MOST_FEE, Outgoing, check_transaction
 from tests.factories.actions import MAINNET, OWNER, PAYER, TRANSFER, make_withdrawal
-from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, Stroops, UnixSeconds
 
 NOW = 1_800_000_000
 PASSPHRASE = MAINNET.stellar.passphrase
@@ -107,7 +107,7 @@ def shown(step: Any, *, below: Any = None, fee: int = 50_000, until: int = NOW +
     call = operation.host_function.invoke_contract
     assert call is not None
     root = consent(call, *(taken_by(step) if below is None else below))
-    found = SimulationResult(b"", data(fee), fee, (entry(root),))
+    found = SimulationResult(b"", data(fee), Stroops(fee), (entry(root),))
     return complete_tx(PASSPHRASE, drafted, found).envelope
 
 

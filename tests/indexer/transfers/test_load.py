@@ -11,7 +11,7 @@ from tests.factories.intake import ask, tell
 from tests.factories.relay import signed
 from tests.factories.stage_history import SEND, WITHDRAWAL
 from tests.factories.transfers import ACCOUNT, NETWORK, PUBNET
-from warehouse_schema.identifiers import StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import StellarAddress, Stroops, UnixSeconds
 from warehouse_schema.intake import submissions
 
 
@@ -20,7 +20,7 @@ def call(function: str) -> TransactionEnvelope:
     bounds = Bounds(UnixSeconds(0), UnixSeconds(2_000_000_000))
     invocation = Invocation(contract, function, ())
     return build_call(
-        StellarAddress(ACCOUNT), NETWORK.stellar.passphrase, 7, invocation, 100, bounds
+        StellarAddress(ACCOUNT), NETWORK.stellar.passphrase, 7, invocation, Stroops(100), bounds
     )
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from stellar_sdk import xdr
 
-MAX_RESOURCE_FEE = 50_000_000
-"""Stroops: 5 XLM, a hundred times the fee of our calls. A higher fee is an error or an attack."""
+from warehouse_schema.identifiers import Stroops
+
+MAX_RESOURCE_FEE = Stroops(50_000_000)
+"""5 XLM, a hundred times the fee of our calls. A higher fee is an error or an attack."""
 _CONTRACT_ERROR = re.compile(r"Error\(Contract, #(\d+)\)")
 
 
@@ -21,8 +23,7 @@ class SimulationResult:
     """ScVal."""
     data: bytes
     """SorobanTransactionData: footprint, resources and their fee."""
-    resource_fee: int
-    """Stroops."""
+    resource_fee: Stroops
     auth: tuple[bytes, ...]
     """SorobanAuthorizationEntry, each with its call tree."""
 
@@ -64,7 +65,7 @@ def parse_simulation(response: Mapping[str, Any]) -> SimulationResult | Simulati
     if not isinstance(auth, list):
         raise ValueError("auth is no list")
     value = _decode(results[0].get("xdr"))
-    return SimulationResult(value, data, fee, tuple(map(_decode, auth)))
+    return SimulationResult(value, data, Stroops(fee), tuple(map(_decode, auth)))
 
 
 def _decode(value: object) -> bytes:
