@@ -1,8 +1,23 @@
-"""`isthmus relay …`, `isthmus webhooks` and `isthmus webhook-key`."""
+"""`isthmus relay …`, `isthmus webhooks` and `isthmus webhook-key`; each returns its exit code."""
+
+from dataclasses import astuple
 
 import click
 
+from indexer.addresses import evm_address
 from indexer.cli.base import operator_command
+from indexer.config.settings import load_settings
+from indexer.config.warehouse import open_engine
+from indexer.loops import stop_requested
+from relay import failures
+from relay.account import TurnReport
+from relay.jobs.refund_orders import NATIVE, order_refund
+from relay.run import POOL_SIZE, run_relay
+from relay.settings import address_of, load_relay, load_webhooks, need_webhook_poster
+from relay.status import all_health, relay_problems
+from relay.webhooks.run import send_webhooks
+from relay.webhooks.signing import encode_public_key
+from warehouse_schema.identifiers import ChainId
 
 
 @click.group()
@@ -14,18 +29,37 @@ def relay() -> None:
 @operator_command
 def run() -> int:
     """Send what is owed until interrupted."""
-    from relay import commands
+    settings, accounts = load_relay()
+    for each in accounts:
+        print(f"{each.chain.id}: {address_of(each)}", flush=True)
 
-    return commands.run()
+    def print_turn(chain: ChainId, turn: TurnReport) -> None:
+        if any(astuple(turn)):
+            print(f"{chain}: {turn}", flush=True)
+
+    should_stop = stop_requested()
+    engine = open_engine(settings, "relay", pool_size=POOL_SIZE)
+    try:
+        run_relay(engine, settings, accounts, should_stop=should_stop, on_turn=print_turn)
+    finally:
+        engine.dispose()
+    return 0
 
 
 @relay.command()
 @operator_command
 def status() -> int:
     """Show each account and its problems; 1 if there are any."""
-    from relay import commands
-
-    return commands.status()
+    with open_engine(load_settings(), "relay").connect() as conn:
+        for row in all_health(conn):
+            print(
+                f"{row.chain} {row.account}: balance {row.balance}, {row.spent_today} spent today, "
+                f"{row.open} open, {row.seen_ago:.0f} s ago"
+            )
+        problems = relay_problems(conn)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
 
 
 @relay.command()
@@ -33,9 +67,7 @@ def status() -> int:
 @operator_command
 def resume(chain: str) -> int:
     """Resume the halted accounts of a chain, and try again what failed too often there."""
-    from relay import commands
-
-    return commands.resume(chain)
+    return _reset(chain, None, resumes_accounts=True)
 
 
 @relay.command("reset-failures")
@@ -44,9 +76,18 @@ def resume(chain: str) -> int:
 @operator_command
 def reset_failures(chain: str, transfer: str | None) -> int:
     """Try again what failed too often on a chain, of one transfer or of all; no halted account."""
-    from relay import commands
+    return _reset(chain, transfer, resumes_accounts=False)
 
-    return commands.reset_failures(chain, transfer)
+
+def _reset(chain_id: str, transfer: str | None, *, resumes_accounts: bool) -> int:
+    """1 if there was nothing to resume."""
+    settings = load_settings()
+    chain = settings.network.chain(ChainId(chain_id)).id
+    with open_engine(settings, "relay").begin() as conn:
+        resumed = failures.resume_accounts(conn, chain) if resumes_accounts else 0
+        reset = failures.reset_failures(conn, chain, transfer)
+    print(f"{resumed} accounts resumed; {reset} failed jobs may be retried")
+    return 0 if resumed or reset else 1
 
 
 @relay.command()
@@ -57,24 +98,42 @@ def reset_failures(chain: str, transfer: str | None) -> int:
 @operator_command
 def refund(transfer: str, token: str | None) -> int:
     """Send back what a transfer's deposit address holds, however little it is."""
-    from relay import commands
-
-    return commands.refund(transfer, token)
+    if token is not None and token != NATIVE:
+        try:
+            token = evm_address(token)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--token") from error
+    settings = load_settings()
+    with open_engine(settings, "relay").begin() as conn:
+        chain = order_refund(conn, settings.network, transfer, token)
+    print(f"ordered: the relay of {chain} sends it within a day, unless it may yet be carried on")
+    return 0
 
 
 @click.command()
 @operator_command
 def webhooks() -> int:
     """Send webhooks until interrupted."""
-    from relay import commands
-
-    return commands.webhooks()
+    settings, sender = load_webhooks()
+    print(f"webhooks are signed by {encode_public_key(sender.key)}", flush=True)
+    should_stop = stop_requested()
+    engine = open_engine(settings, "relay", pool_size=1)
+    try:
+        send_webhooks(
+            engine,
+            sender,
+            should_stop=should_stop,
+            on_progress=lambda sent: print(sent, flush=True),
+        )
+    finally:
+        engine.dispose()
+    return 0
 
 
 @click.command()
 @operator_command
 def webhook_key() -> int:
     """Print the public key that webhooks are verified with."""
-    from relay import commands
-
-    return commands.webhook_key()
+    network = load_settings(needs_database=False).network
+    print(encode_public_key(need_webhook_poster(network).key))
+    return 0

@@ -55,7 +55,6 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "warehouse_schema.cli": ("click",),
     "indexer.cli": ("click",),
     "relay.cli": ("click",),
-    "relay.commands": ("click",),
     "pipelines.page.cli": ("click",),
     "api.cli": ("click",),
     "devnet.cli": ("click",),

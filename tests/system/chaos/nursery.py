@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import relay.commands  # noqa: F401
+import relay.cli  # noqa: F401
 from indexer.cli.main import main as isthmus
 
 
