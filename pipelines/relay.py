@@ -68,19 +68,11 @@ class RelayWarehouse(WarehouseResource):
 def transactions(
     context: dg.AssetExecutionContext, config: LongRunConfig, warehouse: RelayWarehouse
 ) -> None:
-    """Send transactions until the time is over."""
-    send(context.op_execution_context, config, warehouse)
-
-
-def send(context: dg.OpExecutionContext, config: LongRunConfig, warehouse: RelayWarehouse) -> None:
-    """Send transactions until the time is over or a stop is requested.
-
-    Raises as `failures_for_dagster`.
-    """
+    """Send transactions until the time is over or a stop is requested."""
     reporter: AssetReporter[TurnReport] = AssetReporter(
         TRANSACTIONS, counts_metadata, LaterReports.OBSERVE
     )
-    with long_run(context, warehouse, [reporter], config) as run:
+    with long_run(context.op_execution_context, warehouse, [reporter], config) as run:
         is_first = True
 
         def report(_: object, turn: TurnReport) -> None:

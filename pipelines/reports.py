@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum, auto
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import dagster as dg
 
 from indexer.facts.status import ChainStatus
 from indexer.ingest.ranges import RangeProgress
 
-Metadata = dict[str, dg.MetadataValue]
+Metadata: TypeAlias = dict[str, str | int | float | dg.MetadataValue | None]
 
 
 class DataclassReport(Protocol):
@@ -41,11 +41,11 @@ def counts_metadata(report: DataclassReport, _: float = 0.0) -> Metadata:
     for name in (field.name for field in fields(report)):
         value = getattr(report, name)
         if isinstance(value, list):
-            metadata[name] = dg.MetadataValue.text("\n".join(value) or "nothing")
+            metadata[name] = "\n".join(value) or "nothing"
         elif isinstance(value, int):
-            metadata[name] = dg.MetadataValue.int(value)
+            metadata[name] = value
         else:
-            metadata[name] = dg.MetadataValue.float(value or 0.0)
+            metadata[name] = value or 0.0
     return metadata
 
 
@@ -79,17 +79,17 @@ def chain_metadata(report: IngestReport, seconds: float) -> Metadata:
     latest = report.latest
     rate = report.blocks / max(seconds, 0.001)
     return {
-        "height": dg.MetadataValue.int(latest.height),
-        "head": dg.MetadataValue.int(latest.head_height),
-        "lag_blocks": dg.MetadataValue.int(latest.lag_blocks),
-        "lag_seconds": dg.MetadataValue.int(latest.lag_seconds),
+        "height": latest.height,
+        "head": latest.head_height,
+        "lag_blocks": latest.lag_blocks,
+        "lag_seconds": latest.lag_seconds,
         "as_of": dg.MetadataValue.timestamp(float(latest.block_time)),
-        "blocks": dg.MetadataValue.int(report.blocks),
-        "blocks_per_second": dg.MetadataValue.float(round(rate, 1)),
-        "events": dg.MetadataValue.int(report.events),
-        "undecodable": dg.MetadataValue.int(report.undecodable),
-        "quarantined": dg.MetadataValue.int(report.quarantined),
-        "reorgs": dg.MetadataValue.int(report.reorgs),
+        "blocks": report.blocks,
+        "blocks_per_second": round(rate, 1),
+        "events": report.events,
+        "undecodable": report.undecodable,
+        "quarantined": report.quarantined,
+        "reorgs": report.reorgs,
     }
 
 
@@ -97,22 +97,22 @@ def projection_metadata(report: IngestReport, _: float) -> Metadata:
     """As of when a projection is, and how late, by the chain that was folded into it last."""
     latest = report.latest
     return {
-        "chain": dg.MetadataValue.text(latest.chain),
+        "chain": latest.chain,
         "as_of": dg.MetadataValue.timestamp(float(latest.block_time)),
-        "as_of_height": dg.MetadataValue.int(latest.height),
-        "lag_seconds": dg.MetadataValue.int(latest.lag_seconds),
+        "as_of_height": latest.height,
+        "lag_seconds": latest.lag_seconds,
     }
 
 
 def status_metadata(status: ChainStatus) -> Metadata:
     """How far a chain is, as the warehouse has it."""
     if status.height is None:
-        return {"height": dg.MetadataValue.text("nothing ingested yet")}
+        return {"height": "nothing ingested yet"}
     return {
-        "height": dg.MetadataValue.int(status.height),
-        "head": dg.MetadataValue.int(status.head_height or status.height),
-        "lag_blocks": dg.MetadataValue.int(status.lag_blocks or 0),
-        "lag_seconds": dg.MetadataValue.int(status.lag_seconds or 0),
+        "height": status.height,
+        "head": status.head_height or status.height,
+        "lag_blocks": status.lag_blocks or 0,
+        "lag_seconds": status.lag_seconds or 0,
     }
 
 

@@ -47,21 +47,11 @@ STEP = "post_webhooks"
 def webhooks(
     context: dg.AssetExecutionContext, config: LongRunConfig, warehouse: WarehouseResource
 ) -> None:
-    """Post events until the time is over."""
-    send(context.op_execution_context, config, warehouse)
-
-
-def send(
-    context: dg.OpExecutionContext, config: LongRunConfig, warehouse: WarehouseResource
-) -> None:
-    """Post events until the time is over or a stop is requested.
-
-    Raises as `failures_for_dagster`.
-    """
+    """Post events until the time is over or a stop is requested."""
     reporter: AssetReporter[DeliveryCounts] = AssetReporter(
         WEBHOOKS, counts_metadata, LaterReports.OBSERVE
     )
-    with long_run(context, warehouse, [reporter], config) as run:
+    with long_run(context.op_execution_context, warehouse, [reporter], config) as run:
         send_webhooks(
             run.engine,
             need_webhook_poster(load_settings().network),

@@ -28,6 +28,7 @@ from pipelines.defs.names import blocks_key
 from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.executors import executor_of
 from pipelines.failures import failures_for_dagster, retry_in_process
+from pipelines.reports import Metadata
 from warehouse_schema.identifiers import ChainId, Height
 
 if TYPE_CHECKING:
@@ -237,18 +238,16 @@ class BackfillReporter:
         )
 
 
-def backfill_metadata(progress: "BackfillProgress") -> dict[str, dg.MetadataValue]:
+def backfill_metadata(progress: "BackfillProgress") -> Metadata:
     """How far a backfill is, how fast, and the remaining time of its current step."""
     remaining = progress.seconds_left
     return {
-        "backfill": dg.MetadataValue.text(f"{progress.first} to {progress.last}"),
-        "backfill_step": dg.MetadataValue.text(progress.step),
-        "backfilled_percent": dg.MetadataValue.float(round(100 * progress.share, 2)),
-        "backfilled_to": dg.MetadataValue.int(progress.done),
-        "blocks_per_second": dg.MetadataValue.float(round(progress.blocks_per_second, 1)),
-        "events_per_second": dg.MetadataValue.float(round(progress.events_per_second, 1)),
-        "seconds_left": dg.MetadataValue.null()
-        if remaining is None
-        else dg.MetadataValue.int(round(remaining)),
-        "events": dg.MetadataValue.int(progress.events),
+        "backfill": f"{progress.first} to {progress.last}",
+        "backfill_step": progress.step,
+        "backfilled_percent": round(100 * progress.share, 2),
+        "backfilled_to": progress.done,
+        "blocks_per_second": round(progress.blocks_per_second, 1),
+        "events_per_second": round(progress.events_per_second, 1),
+        "seconds_left": None if remaining is None else round(remaining),
+        "events": progress.events,
     }

@@ -16,6 +16,7 @@ from indexer.ingest.redecode.run import RedecodeProgress
 from pipelines.defs.names import events_key
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
+from pipelines.reports import Metadata
 from warehouse_schema.identifiers import ChainId, Height
 
 REDECODE = "redecode"
@@ -98,15 +99,15 @@ def redecoding(network: Network) -> dg.Definitions:
     return dg.Definitions(jobs=[job])
 
 
-def check_metadata(found: run.SwapCheck) -> dict[str, dg.MetadataValue]:
+def check_metadata(found: run.SwapCheck) -> Metadata:
     """What a swap would change, as numbers and sentences."""
     tables = [*(table for of in found.facts.values() for table in of), *found.projections]
     lines = "\n".join(found.lines())
     return {
-        "tables": dg.MetadataValue.int(len(tables)),
-        "added": dg.MetadataValue.int(sum(table.added for table in tables)),
-        "removed": dg.MetadataValue.int(sum(table.removed for table in tables)),
-        "changed": dg.MetadataValue.int(sum(table.changed for table in tables)),
+        "tables": len(tables),
+        "added": sum(table.added for table in tables),
+        "removed": sum(table.removed for table in tables),
+        "changed": sum(table.changed for table in tables),
         "found": dg.MetadataValue.md(f"```\n{lines}\n```" if lines else "no differences"),
     }
 
@@ -165,12 +166,10 @@ class FillReporter:
             dg.AssetObservation(
                 events_key(progress.chain),
                 metadata={
-                    "revised_to": dg.MetadataValue.int(progress.height),
-                    "revised_of": dg.MetadataValue.int(progress.final),
-                    "blocks_per_second": dg.MetadataValue.float(round(rate, 1)),
-                    "seconds_left": dg.MetadataValue.null()
-                    if remaining is None
-                    else dg.MetadataValue.int(round(remaining)),
+                    "revised_to": progress.height,
+                    "revised_of": progress.final,
+                    "blocks_per_second": round(rate, 1),
+                    "seconds_left": None if remaining is None else round(remaining),
                 },
             )
         )

@@ -36,6 +36,7 @@ from pipelines.defs.names import (
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
 from pipelines.instance import without_beta_warnings
+from pipelines.reports import Metadata
 from pipelines.restart_sensor import asset_job
 
 _DAY = 86_400
@@ -149,13 +150,13 @@ def _range(context: dg.AssetExecutionContext) -> tuple[date, date]:
     return date.fromisoformat(keys.start), date.fromisoformat(keys.end)
 
 
-def _metadata(first: date, last: date, rows: int) -> dict[str, dg.MetadataValue]:
+def _metadata(first: date, last: date, rows: int) -> Metadata:
     """Of all days of the run: Dagster stores one entry for each of them."""
     return {
-        "from": dg.MetadataValue.text(str(first)),
-        "to": dg.MetadataValue.text(str(last)),
-        "days": dg.MetadataValue.int((last - first).days + 1),
-        "rows": dg.MetadataValue.int(rows),
+        "from": str(first),
+        "to": str(last),
+        "days": (last - first).days + 1,
+        "rows": rows,
     }
 
 
@@ -211,7 +212,7 @@ def _files(
                 rows += sum(written.rows.values())
                 context.log.info(f"{written.day}: {sum(written.rows.values())} rows")
         return dg.MaterializeResult(
-            metadata=_metadata(first, last, rows) | {"folder": dg.MetadataValue.path(str(folder))}
+            metadata=_metadata(first, last, rows) | {"folder": dg.MetadataValue.path(folder)}
         )
 
     return asset

@@ -43,8 +43,29 @@ def attestations(network: Network, followed: tuple[Chain, ...]) -> dg.Definition
         warehouse: WarehouseResource,
         services: AttestationServices,
     ) -> Iterator[dg.MaterializeResult[None]]:
-        """Poll."""
-        poll(context.op_execution_context, config, warehouse, services, network)
+        """Poll until the time is over, nothing more is due or a stop is requested."""
+        reporter: AssetReporter[PollProgress] = AssetReporter(
+            ATTESTATIONS, counts_metadata, LaterReports.MATERIALIZE
+        )
+        with (
+            long_run(context.op_execution_context, warehouse, [reporter], config) as run,
+            services.services() as (iris, scan),
+        ):
+            if config.minutes:
+                poll_attestations(
+                    run.engine,
+                    network,
+                    iris,
+                    scan=scan,
+                    should_stop=run.is_over,
+                    on_progress=run.report,
+                )
+            else:
+                while not run.is_over():
+                    answers = poll_once(run.engine, network, iris, scan=scan)
+                    if not answers.polled:
+                        break
+                    run.report(answers)
         # All answers are reported by now.
         yield dg.MaterializeResult(asset_key=ATTESTATIONS, metadata=counts_metadata(PollProgress()))
 
@@ -61,38 +82,3 @@ def attestations(network: Network, followed: tuple[Chain, ...]) -> dg.Definition
         sensors=[restart_sensor(ATTESTATIONS_JOB, ATTESTATIONS, state)],
         resources={"services": AttestationServices()},
     )
-
-
-def poll(
-    context: dg.OpExecutionContext,
-    config: CatchUpConfig,
-    warehouse: WarehouseResource,
-    services: AttestationServices,
-    network: Network,
-) -> None:
-    """Poll until the time is over, nothing more is due or a stop is requested.
-
-    Raises as `failures_for_dagster`.
-    """
-    reporter: AssetReporter[PollProgress] = AssetReporter(
-        ATTESTATIONS, counts_metadata, LaterReports.MATERIALIZE
-    )
-    with (
-        long_run(context, warehouse, [reporter], config) as run,
-        services.services() as (iris, scan),
-    ):
-        if config.minutes:
-            poll_attestations(
-                run.engine,
-                network,
-                iris,
-                scan=scan,
-                should_stop=run.is_over,
-                on_progress=run.report,
-            )
-            return
-        while not run.is_over():
-            answers = poll_once(run.engine, network, iris, scan=scan)
-            if not answers.polled:
-                return
-            run.report(answers)

@@ -19,6 +19,7 @@ from pipelines.defs.names import (
     events_key,
 )
 from pipelines.defs.resources import WarehouseResource
+from pipelines.reports import Metadata
 from warehouse_schema.identifiers import ChainId, Height
 
 RECENT_BLOCKS = 20_000
@@ -117,10 +118,7 @@ def verdict(
     figures: Mapping[str, int] | None = None,
 ) -> dg.AssetCheckResult:
     """Passed without problems; else failed, with each as a line of the metadata."""
-    numbers = {"problems": len(problems), **(figures or {})}
-    metadata: dict[str, dg.MetadataValue] = {
-        name: dg.MetadataValue.int(number) for name, number in numbers.items()
-    }
+    metadata: Metadata = {"problems": len(problems), **(figures or {})}
     if problems:
         metadata["found"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))
     return dg.AssetCheckResult(passed=not problems, severity=severity, metadata=metadata)

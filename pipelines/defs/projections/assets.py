@@ -22,6 +22,7 @@ from pipelines.defs.names import (
 )
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
+from pipelines.reports import Metadata
 from pipelines.restart_sensor import asset_job
 
 REBUILD_JOB = "rebuild_projections"
@@ -75,27 +76,27 @@ def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
             asset_key=ORDER_BOOK,
             metadata=_as_of([s for s in statuses if s.chain == network.stellar.id])
             | {
-                "events": dg.MetadataValue.int(report.events),
-                "offers": dg.MetadataValue.int(report.offers),
-                "orders": dg.MetadataValue.int(report.orders),
+                "events": report.events,
+                "offers": report.offers,
+                "orders": report.orders,
             },
         )
         yield dg.MaterializeResult(
             asset_key=MOVEMENTS,
-            metadata=_as_of(statuses) | {"movements": dg.MetadataValue.int(report.movements)},
+            metadata=_as_of(statuses) | {"movements": report.movements},
         )
 
     return assets
 
 
-def _as_of(statuses: Sequence[ChainStatus]) -> dict[str, dg.MetadataValue]:
+def _as_of(statuses: Sequence[ChainStatus]) -> Metadata:
     """Heights that are folded, and the largest lag."""
     ingested = [status for status in statuses if status.height is not None]
     heights = {str(status.chain): status.height for status in ingested}
     lags = [status.lag_seconds or 0 for status in ingested]
     return {
         "as_of_heights": dg.MetadataValue.json(heights),
-        "lag_seconds": dg.MetadataValue.int(max(lags, default=0)),
+        "lag_seconds": max(lags, default=0),
     }
 
 

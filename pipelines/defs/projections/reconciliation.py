@@ -65,8 +65,8 @@ def _asset(network: Network) -> dg.AssetsDefinition:
         yield dg.MaterializeResult(
             metadata={
                 "flows": dg.MetadataValue.md(_as_table(seen.flows)),
-                "under_way": dg.MetadataValue.json({**seen.stages}),
-                "findings": dg.MetadataValue.int(len(seen.findings)),
+                "under_way": {**seen.stages},
+                "findings": len(seen.findings),
             }
         )
         for check in CHECKS:

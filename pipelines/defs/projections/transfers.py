@@ -40,8 +40,18 @@ def transfers(network: Network, followed: Sequence[Chain]) -> dg.Definitions:
     def asset(
         context: dg.AssetExecutionContext, config: CatchUpConfig, warehouse: WarehouseResource
     ) -> Iterator[dg.MaterializeResult[None]]:
-        """Catch up, and go on."""
-        update(context.op_execution_context, config, warehouse, network)
+        """Update transfers until the time is over or a stop is requested."""
+        reporter: AssetReporter[KeeperProgress] = AssetReporter(
+            TRANSFER_STATES, counts_metadata, LaterReports.MATERIALIZE
+        )
+        with long_run(context.op_execution_context, warehouse, [reporter], config) as run:
+            if config.minutes:
+                keeper.run_keeper(
+                    run.engine, network, should_stop=run.is_over, on_progress=run.report
+                )
+            else:
+                with run.engine.connect() as conn:
+                    run.report(keeper.catch_up(conn, network))
         # All moves are reported by now.
         yield dg.MaterializeResult(
             asset_key=TRANSFER_STATES, metadata=counts_metadata(KeeperProgress())
@@ -59,24 +69,3 @@ def transfers(network: Network, followed: Sequence[Chain]) -> dg.Definitions:
         jobs=[job],
         sensors=[restart_sensor(TRANSFERS_JOB, TRANSFER_STATES, state)],
     )
-
-
-def update(
-    context: dg.OpExecutionContext,
-    config: CatchUpConfig,
-    warehouse: WarehouseResource,
-    network: Network,
-) -> None:
-    """Update transfers until the time is over or a stop is requested.
-
-    Raises as `failures_for_dagster`.
-    """
-    reporter: AssetReporter[KeeperProgress] = AssetReporter(
-        TRANSFER_STATES, counts_metadata, LaterReports.MATERIALIZE
-    )
-    with long_run(context, warehouse, [reporter], config) as run:
-        if not config.minutes:
-            with run.engine.connect() as conn:
-                run.report(keeper.catch_up(conn, network))
-            return
-        keeper.run_keeper(run.engine, network, should_stop=run.is_over, on_progress=run.report)
