@@ -12,7 +12,7 @@ from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.scval import topic_name
 from indexer.config.networks import StellarChain
 from indexer.errors import Undecodable
-from indexer.market import decode_escrow, decode_rail_terms
+from indexer.market.decode import ESCROW_DECODERS, RAIL_TERMS_DECODERS
 from warehouse_schema.identifiers import StellarAddress
 
 EventDecoder: TypeAlias = Callable[[StellarEvent, StellarChain], Event | None]
@@ -64,10 +64,8 @@ DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
         "packet_delivered": oft.packet_delivered,
         "lz_receive_alert": oft.lz_receive_alert,
     },
-    "escrow": {name: _chainless(decoder) for name, decoder in decode_escrow.DECODERS.items()},
-    "rail_terms": {
-        name: _chainless(decoder) for name, decoder in decode_rail_terms.DECODERS.items()
-    },
+    "escrow": {name: _chainless(decoder) for name, decoder in ESCROW_DECODERS.items()},
+    "rail_terms": {name: _chainless(decoder) for name, decoder in RAIL_TERMS_DECODERS.items()},
     "usdc_contract": dict.fromkeys(
         ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
     ),

@@ -118,7 +118,7 @@ class OrderCancel(Event):
 
 @dataclass(frozen=True, slots=True)
 class OrderExpire(Event):
-    """`order_expire`: records an expiry that time alone decided before."""
+    """`order_expire`: records on chain that the expiry has passed."""
 
     provider: StellarAddress
     taker: StellarAddress
