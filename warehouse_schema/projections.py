@@ -191,7 +191,7 @@ rails = Table(
     number("tier", "Trust tier: 0 manual, 1 one attestor, 2 enclave or witnesses, 3 proof"),
     number("fee_bps", "Protocol fee, basis points"),
     text("verifier", "Who may claim by proof"),
-    Column("currencies", ARRAY(Text), nullable=False, comment="ISO 4217 codes"),
+    Column("currencies", ARRAY(Text, as_tuple=True), nullable=False, comment="ISO 4217 codes"),
     schema=PROJECTIONS,
     comment="Rails as last set",
 )
@@ -309,7 +309,12 @@ offers = Table(
     text("provider", "Liquidity provider"),
     text("direction", "onramp or offramp"),
     text("currency", "ISO 4217 code"),
-    Column("rails", ARRAY(Text), nullable=False, comment="Rails with these very terms, sorted"),
+    Column(
+        "rails",
+        ARRAY(Text, as_tuple=True),
+        nullable=False,
+        comment="Rails with these very terms, sorted",
+    ),
     amount("rate", "Fiat per 1 USDC"),
     amount("min", "Smallest order, USDC"),
     amount("max", "Largest order that would succeed now, USDC"),

@@ -30,7 +30,7 @@ def apply_range(
     refold_affected(conn, network, events)
     if chain == network.stellar.id:
         ledgers = [LedgerClose(chain, block.height, block.time) for block in blocks]
-        for alarm in apply_ledgers(conn, chain, ledgers, events):
+        for alarm in apply_ledgers(conn, ledgers, events):
             raise_alarm(conn, chain, alarm.kind, alarm.subject, alarm.detail)
 
 

@@ -28,11 +28,7 @@ from indexer.orderbook.providers import (
     terms_objection,
 )
 from indexer.orderbook.state import BookAlarm, BookConfig, BookState, ProviderBook
-from warehouse_schema.identifiers import (
-    Bytes32,
-    StellarAddress,
-    UnixSeconds,
-)
+from warehouse_schema.identifiers import Bytes32, StellarAddress, UnixSeconds
 
 ESCROW = "escrow"
 """Subject of an alarm about the contract as a whole."""
@@ -196,18 +192,12 @@ def _upgraded(draft: Draft, event: EscrowUpgraded) -> None:
 # RailTerms ------------------------------------------------------------------------------------
 
 
-def _provider_event(
-    draft: Draft, event: TermsSet | TermsDel | PayeeSet | ProviderSet, **fields: Any
+def _set_book(
+    draft: Draft, event: TermsSet | TermsDel | PayeeSet | ProviderSet, book: ProviderBook
 ) -> None:
-    """Count a RailTerms event of a provider and set `fields`.
-
-    They are `terms` or `payees` of the book, or `paused` of the figures.
-    """
-    book = draft.book(event.provider)
+    """Set a provider's book after a RailTerms event, and count the event."""
     figures = book.figures._replace(tseq=event.tseq, last_active_at=draft.now)
-    if "paused" in fields:
-        figures = figures._replace(paused=fields.pop("paused"))
-    draft.books[event.provider] = replace(book, figures=figures, **fields)
+    draft.books[event.provider] = replace(book, figures=figures)
     if objection := terms_objection(book.figures, event.tseq):
         draft.mark_stale(event.provider, *objection)
 
@@ -228,27 +218,31 @@ def _terms_set(draft: Draft, event: TermsSet) -> None:
         event.min,
         event.max,
     )
-    _provider_event(draft, event, terms={**draft.book(event.provider).terms, row.key: row})
+    book = draft.book(event.provider)
+    _set_book(draft, event, replace(book, terms={**book.terms, row.key: row}))
 
 
 def _terms_del(draft: Draft, event: TermsDel) -> None:
+    book = draft.book(event.provider)
     gone = TermsKey(event.direction, event.rail, event.currency)
-    _provider_event(draft, event, terms=_without(draft.book(event.provider).terms, gone))
+    _set_book(draft, event, replace(book, terms=_without(book.terms, gone)))
 
 
 def _payee_set(draft: Draft, event: PayeeSet) -> None:
-    payees = _without(draft.book(event.provider).payees, event.rail)
+    book = draft.book(event.provider)
+    payees = _without(book.payees, event.rail)
     if event.registered and event.payee_hash is not None:
         handle = published_handle(event.handle, event.payee_hash)
         payees[event.rail] = PayeeRow(event.provider, event.rail, event.payee_hash, handle)
-    _provider_event(draft, event, payees=payees)
+    _set_book(draft, event, replace(book, payees=payees))
     if event.registered and event.payee_hash is None:
         detail = f"payee on {event.rail} registered without a hash"
         draft.mark_stale(event.provider, "contract_rule", detail)
 
 
 def _provider_set(draft: Draft, event: ProviderSet) -> None:
-    _provider_event(draft, event, paused=event.paused)
+    book = draft.book(event.provider)
+    _set_book(draft, event, replace(book, figures=book.figures._replace(paused=event.paused)))
 
 
 def _without(rows: Mapping[Any, Any], key: Any) -> dict[Any, Any]:

@@ -15,7 +15,7 @@ because an order may have ended unseen. Only a rebuild from complete facts
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -33,12 +33,7 @@ from indexer.orderbook.state import (
     LedgerClose,
     ProviderBook,
 )
-from warehouse_schema.identifiers import (
-    BaseUnits,
-    Bytes32,
-    StellarAddress,
-    UnixSeconds,
-)
+from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, UnixSeconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +154,6 @@ class BookRebuild:
         if state.as_of is not None:
             everyone = Draft(state, state.as_of.close_time, state.config, books=dict(state.books))
             advance(state, _published(everyone, state.as_of, first=True))
-
-
-def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> BookRebuild:
-    """Fold all history in memory."""
-    rebuilt = BookRebuild()
-    for ledger, events in history:
-        rebuilt.take(ledger, events)
-    rebuilt.publish()
-    return rebuilt
 
 
 def combine(ledgers: Sequence[BookChanges]) -> BookChanges:

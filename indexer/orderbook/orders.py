@@ -30,13 +30,7 @@ from indexer.market.escrow_events import (
     OrderOpen,
 )
 from indexer.orderbook.offers import PayeeRow, RailRow, TermsRow
-from warehouse_schema.identifiers import (
-    BaseUnits,
-    Bytes32,
-    StellarAddress,
-    TxHash,
-    UnixSeconds,
-)
+from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, TxHash, UnixSeconds
 
 OrderStatus: TypeAlias = Literal["active", "fulfilled", "cancelled", "expired"]
 OrderChainStatus: TypeAlias = Literal["open", "fulfilled", "cancelled", "expired"]
@@ -229,25 +223,21 @@ def end_violations(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> list[s
     late = is_past_expiry(order, now)
     broken = []
     if late and not isinstance(event, OrderExpire):
-        broken.append(f"order {order.order_id} ended at {now}, after it expired {order.expires_at}")
+        broken.append(f"ended at {now}, after it expired {order.expires_at}")
     if not late and isinstance(event, OrderExpire):
-        broken.append(f"order {order.order_id} expired at {now}, before {order.expires_at}")
+        broken.append(f"expired at {now}, before {order.expires_at}")
     if event.lp_unlock != order.lp_lock:
-        broken.append(f"order {order.order_id} locked {order.lp_lock}, unlocked {event.lp_unlock}")
-    if not isinstance(event, OrderFulfill):
-        return broken
-    if event.released > order.amount:
-        broken.append(f"order {order.order_id} of {order.amount} released {event.released}")
-    if event.fee != event.released * order.fee_bps // 10_000:
-        broken.append(f"order {order.order_id} took a fee of {event.fee} on {event.released}")
-    freed = (
-        order.lp_lock - event.released
-        if order.direction == "onramp"
-        else order.lp_lock + event.released - event.fee
-    )
-    if event.lp_free_delta != freed:
-        broken.append(f"order {order.order_id} freed {event.lp_free_delta} instead of {freed}")
-    return broken
+        broken.append(f"locked {order.lp_lock}, unlocked {event.lp_unlock}")
+    if isinstance(event, OrderFulfill):
+        if event.released > order.amount:
+            broken.append(f"of {order.amount} released {event.released}")
+        if event.fee != event.released * order.fee_bps // 10_000:
+            broken.append(f"took a fee of {event.fee} on {event.released}")
+        credit = -event.released if order.direction == "onramp" else event.released - event.fee
+        freed = order.lp_lock + credit
+        if event.lp_free_delta != freed:
+            broken.append(f"freed {event.lp_free_delta} instead of {freed}")
+    return [f"order {order.order_id} {each}" for each in broken]
 
 
 def order_entry(order: OrderRow) -> dict[str, str | int | None]:

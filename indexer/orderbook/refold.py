@@ -141,7 +141,7 @@ class Refold:
         """Compute offers and depth as of the last ledger, and write all remaining rows."""
         self.book.publish()
         self.orders += len(self.book.state.orders)
-        rows = rows_of(self._chain, self.book.state)
+        rows = rows_of(self.book.state)
         for table, scratch in _SCRATCH.items():
             copy_rows(self._conn, scratch, rows[table.name])
             # Autovacuum does not analyze temporary tables; without statistics the planner would
@@ -151,7 +151,7 @@ class Refold:
 
     def differences(self, table: Table, shown: int) -> BookDifference:
         """Differences of the stored table from this fold, with up to `shown` rows."""
-        pair = _Pair.of(table, self._chain)
+        pair = _Pair(table, self._chain)
         gone, come = pair.fresh.c[pair.keys[0]].is_(None), pair.stored.c[pair.keys[0]].is_(None)
         counts = select(func.count(), func.count().filter(gone), func.count().filter(come))
         rows, removed, added = self._conn.execute(pair.differing(counts)).one()
@@ -171,12 +171,12 @@ class Refold:
             self._publish_differences(self.book.state.as_of)
         rows = 0
         for table in BOOK_TABLES:
-            pair = _Pair.of(table, self._chain)
+            pair = _Pair(table, self._chain)
             for statement in (pair.deletion(), pair.insertion()):
                 rows += self._conn.execute(statement, execution_options=_COUNTED).rowcount
         if rows:
             # Readers detect a changed book by this row's transaction.
-            pair = _Pair.of(tables.book, self._chain)
+            pair = _Pair(tables.book, self._chain)
             self._conn.execute(delete(tables.book).where(tables.book.c.chain == self._chain))
             self._conn.execute(pair.insertion())
         return rows > 0
@@ -188,12 +188,12 @@ class Refold:
         only offers are sent.
         """
         stored = self._conn.execute(select(tables.offers))
-        offered = (OfferRow(**{**row._mapping, "rails": tuple(row.rails)}) for row in stored)
+        offered = (OfferRow(**row._mapping) for row in stored)
         listed = {offer.key: offer for offer in offered}
         books = self.book.state.books.values()
         offers = compare(listed, {key: row for book in books for key, row in book.offers.items()})
         is_stored = exists().where(tables.book.c.chain == self._chain)
-        pair = _Pair.of(tables.orders, self._chain)
+        pair = _Pair(tables.orders, self._chain)
         joined = pair.fresh.join(pair.stored, pair.same_key, isouter=True)
         query = (
             select(pair.fresh)
@@ -202,7 +202,8 @@ class Refold:
             .order_by(pair.fresh.c.created_at, pair.fresh.c.order_id)
         )
         orders = [OrderRow(*row) for row in self._conn.execute(query)]
-        write_messages(self._conn, ledger, messages(offers, orders))
+        sent = [(ledger, message) for message in messages(offers, orders)]
+        write_messages(self._conn, sent, revised=True)
 
 
 def reconcile_alarms(
@@ -249,52 +250,35 @@ _ORDERS = _SCRATCH[tables.orders]
 _COUNTED = {"preserve_rowcount": True}
 
 
-@dataclass(frozen=True, slots=True)
 class _Pair:
     """A stored table of one chain and its scratch."""
 
-    table: Table
-    fresh: Table
-    stored: FromClause
-    is_ours: ColumnElement[bool]
-    """Condition on stored rows; most tables of the one order book have no chain column."""
-
-    @classmethod
-    def of(cls, table: Table, chain: ChainId) -> "_Pair":
-        is_ours = table.c.chain == chain if "chain" in table.c else None
-        stored = select(table)
-        stored = stored if is_ours is None else stored.where(is_ours)
-        everything = true() if is_ours is None else is_ours
-        return cls(table, _SCRATCH[table], stored.subquery("stored"), everything)
-
-    @property
-    def keys(self) -> list[str]:
-        return [column.name for column in self.table.primary_key]
-
-    @property
-    def same_key(self) -> ColumnElement[bool]:
-        return _same(self.keys, self.stored, self.fresh)
+    def __init__(self, table: Table, chain: ChainId) -> None:
+        self.table = table
+        self.names = table.columns.keys()
+        self.keys = [column.name for column in table.primary_key]
+        # Most tables of the one order book have no chain column.
+        self.is_ours = table.c.chain == chain if "chain" in table.c else true()
+        self.fresh = _SCRATCH[table]
+        self.stored = select(table).where(self.is_ours).subquery("stored")
+        self.same_key = _same(self.keys, self.stored, self.fresh)
 
     def differing(self, query: Any) -> Any:
         """The query over both tables, on rows that differ."""
-        names = self.table.columns.keys()
-        unlike = (self.stored.c[name].is_distinct_from(self.fresh.c[name]) for name in names)
+        unlike = (self.stored.c[name].is_distinct_from(self.fresh.c[name]) for name in self.names)
         joined = self.stored.join(self.fresh, self.same_key, full=True)
         return query.select_from(joined).where(or_(*unlike))
 
     def split(self, row: Sequence[Any]) -> tuple[Row | None, Row | None]:
         """Columns of both tables as (stored, fresh); None for a missing row."""
-        width = len(self.table.columns)
-        place = self.table.columns.keys().index(self.keys[0])
-        sides = (tuple(map(_hashable, row[:width])), tuple(map(_hashable, row[width:])))
-        stored, fresh = (None if side[place] is None else side for side in sides)
-        return stored, fresh
+        width, key = len(self.names), self.names.index(self.keys[0])
+        stored, fresh = tuple(row[:width]), tuple(row[width:])
+        return (None if stored[key] is None else stored, None if fresh[key] is None else fresh)
 
     def deletion(self) -> Delete:
         """Deletes stored rows that differ from the fold or are missing in it."""
-        names = self.table.columns.keys()
         same = _same(self.keys, self.table, self.fresh)
-        alike = (self.table.c[name].is_not_distinct_from(self.fresh.c[name]) for name in names)
+        alike = (self.table.c[name].is_not_distinct_from(self.fresh.c[name]) for name in self.names)
         return delete(self.table).where(self.is_ours, not_(exists().where(same, *alike)))
 
     def insertion(self) -> Insert:
@@ -303,13 +287,9 @@ class _Pair:
         `ON CONFLICT` checks by key: with an anti-join, the statistics of a table that was empty
         would give a plan that scans it for each row.
         """
-        rows = insert(self.table).from_select(self.table.columns.keys(), select(self.fresh))
+        rows = insert(self.table).from_select(self.names, select(self.fresh))
         return rows.on_conflict_do_nothing()
 
 
 def _same(names: Iterable[str], one: FromClause, other: FromClause) -> ColumnElement[bool]:
     return and_(*(one.c[name] == other.c[name] for name in names))
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -19,13 +19,7 @@ from indexer.orderbook.offers import (
 )
 from indexer.orderbook.orders import OrderRow
 from indexer.orderbook.providers import ProviderRow
-from warehouse_schema.identifiers import (
-    Bytes32,
-    ChainId,
-    Height,
-    StellarAddress,
-    UnixSeconds,
-)
+from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
 
 BookEvent: TypeAlias = EscrowEvent | RailTermsEvent
 

@@ -8,20 +8,12 @@ are written with the rows; their ids are given under one lock that is held until
 that continues from its last id misses none.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Table,
-    and_,
-    bindparam,
-    delete,
-    or_,
-    select,
-)
+from sqlalchemy import Connection, Table, and_, bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
 from indexer.chains.events import Event
@@ -74,9 +66,9 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 
 def apply_ledgers(
-    conn: Connection, chain: ChainId, ledgers: Sequence[LedgerClose], events: Sequence[Event]
+    conn: Connection, ledgers: Sequence[LedgerClose], events: Sequence[Event]
 ) -> list[BookAlarm]:
-    """Fold consecutive ledgers into the stored book; returns its alarms.
+    """Fold consecutive ledgers of a chain into the stored book; returns its alarms.
 
     Events of other contracts are skipped. Raises `ValueError` when a ledger is not above the last
     one folded or an event lies in none of them.
@@ -85,35 +77,21 @@ def apply_ledgers(
         return []
     ours: list[Any] = [event for event in events if type(event) in FOLDS]
     ours.sort(key=lambda event: (event.seen.height, event.seen.position))
-    state = load_state(conn, chain, ours, ledgers[-1].close_time)
+    by_ledger = {
+        height: list(own) for height, own in groupby(ours, lambda event: event.seen.height)
+    }
+    if strange := by_ledger.keys() - {ledger.height for ledger in ledgers}:
+        raise ValueError(f"ledger {min(strange)} of an event is not among the ledgers")
+    state = load_state(conn, ledgers[0].chain, ours, ledgers[-1].close_time)
     folded: list[BookChanges] = []
-    for ledger, own in ledger_by_ledger(ledgers, ours):
+    for ledger in ledgers:
         if state.as_of is not None and ledger.height <= state.as_of.height:
             raise ValueError(f"ledger {ledger.height} is folded already, to {state.as_of.height}")
-        changes = fold_ledger(state, ledger, own)
+        changes = fold_ledger(state, ledger, by_ledger.get(ledger.height, []))
         advance(state, changes)
         folded.append(changes)
-    save(conn, chain, folded)
+    save(conn, folded)
     return [alarm for changes in folded for alarm in changes.alarms]
-
-
-def ledger_by_ledger(
-    ledgers: Iterable[LedgerClose], events: Iterable[BookEvent]
-) -> Iterator[tuple[LedgerClose, list[BookEvent]]]:
-    """Each ledger with its events; both inputs are in order and are consumed lazily.
-
-    Raises `ValueError` when an event lies in none of the ledgers.
-    """
-    waiting = iter(events)
-    event = next(waiting, None)
-    for ledger in ledgers:
-        own: list[BookEvent] = []
-        while event is not None and event.seen.height == ledger.height:
-            own.append(event)
-            event = next(waiting, None)
-        yield ledger, own
-    if event is not None:
-        raise ValueError(f"ledger {event.seen.height} of an event is not among the ledgers")
 
 
 # Load.
@@ -140,10 +118,7 @@ def load_state(
         state.config = BookConfig(**{name: getattr(book, name) for name in BookConfig.__slots__})
     if not events and not state.orders:
         return state  # Only the clock advances.
-    state.rails = {
-        row.rail: RailRow(**{**row._mapping, "currencies": tuple(row.currencies)})
-        for row in conn.execute(select(tables.rails))
-    }
+    state.rails = {row.rail: RailRow(**row._mapping) for row in conn.execute(select(tables.rails))}
     state.depth = {
         row.rail: RailDepthRow(row.available, row.offer_count)
         for row in conn.execute(select(tables.depth))
@@ -182,7 +157,7 @@ def _load_books(conn: Connection, names: set[StellarAddress]) -> dict[StellarAdd
     for row in _rows_of_providers(conn, tables.payees, names):
         payees[row.provider][row.rail] = PayeeRow(**row._mapping)
     for row in _rows_of_providers(conn, tables.offers, names):
-        offer = OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
+        offer = OfferRow(**row._mapping)
         offers[row.provider][offer.key] = offer
     return {
         name: ProviderBook(ProviderRow(**row._mapping), terms[name], payees[name], offers[name])
@@ -198,30 +173,28 @@ def _rows_of_providers(conn: Connection, table: Table, names: set[StellarAddress
 # Save.
 
 
-def save(conn: Connection, chain: ChainId, ledgers: Sequence[BookChanges]) -> None:
+def save(conn: Connection, ledgers: Sequence[BookChanges]) -> None:
     """Write the changes of consecutive ledgers: the last rows, and every ledger's messages."""
     changes = combine(ledgers)
-    _upsert(conn, tables.book, [_book_row(chain, changes)])
-    _upsert(conn, tables.rails, [_values(tables.rails, rail) for rail in changes.rails.values()])
+    first, last = ledgers[0].ledger.height, changes.ledger.height
+    _upsert(conn, tables.book, [_book_row(changes.ledger, changes)])
+    _upsert(conn, tables.rails, map(_VALUES[tables.rails], changes.rails.values()))
     _save_books(conn, changes.books.values())
-    _upsert(conn, tables.orders, [_values(tables.orders, row) for row in changes.orders.values()])
+    _upsert(conn, tables.orders, map(_VALUES[tables.orders], changes.orders.values()))
     depth = changes.depth.items()
     _delete(conn, tables.depth, [(rail,) for rail, row in depth if not row.offer_count])
-    listed = [(rail, row.available, row.offer_count) for rail, row in depth if row.offer_count]
+    listed = ((rail, row.available, row.offer_count) for rail, row in depth if row.offer_count)
     _upsert(conn, tables.depth, listed)
-    _write_messages(
-        conn,
-        [
-            (chain, ledger.ledger.height, each.channel, each.op, each.entry, each.last, False)
-            for ledger in ledgers
-            for each in messages(ledger.offers, ledger.intents)
-        ],
-    )
-    first, last = ledgers[0].ledger.height, ledgers[-1].ledger.height
+    sent = [
+        (each.ledger, message)
+        for each in ledgers
+        for message in messages(each.offers, each.intents)
+    ]
+    write_messages(conn, sent, revised=False)
     if last // PRUNE_INTERVAL * PRUNE_INTERVAL >= first:
         stored = tables.stream_events.c
-        old = (stored.chain == chain, stored.ledger < last - RETAINED_LEDGERS)
-        conn.execute(delete(tables.stream_events).where(*old))
+        old = stored.ledger < last - RETAINED_LEDGERS
+        conn.execute(delete(tables.stream_events).where(stored.chain == changes.ledger.chain, old))
 
 
 def _save_books(conn: Connection, turns: Iterable[BookTurn]) -> None:
@@ -253,45 +226,35 @@ def _keyed(table: Table, book: ProviderBook | None) -> dict[tuple[Any, ...], tup
     }
     keys = [column.name for column in table.primary_key]
     return {
-        tuple(getattr(thing, name) for name in keys): _values(table, thing)
+        tuple(getattr(thing, name) for name in keys): _VALUES[table](thing)
         for thing in things[table]
     }
 
 
-def write_messages(conn: Connection, ledger: LedgerClose, refolded: Sequence[StreamEvent]) -> None:
-    """Write the messages of a refolded book."""
-    place = (ledger.chain, ledger.height)
-    rows = [(*place, each.channel, each.op, each.entry, each.last, True) for each in refolded]
-    _write_messages(conn, rows)
+def write_messages(
+    conn: Connection, sent: Sequence[tuple[LedgerClose, StreamEvent]], *, revised: bool
+) -> None:
+    """Write messages with their ledgers; `revised`: of a refolded book."""
+    if not sent:
+        return
+    lock_names(conn, locks.STREAM, [""])
+    names = ("chain", "ledger", "channel", "op", "entry", "last", "revised")
+    rows = (
+        (ledger.chain, ledger.height, each.channel, each.op, each.entry, each.last, revised)
+        for ledger, each in sent
+    )
+    copy_into(conn, [tables.stream_events.c[name] for name in names], rows)
 
 
-def _write_messages(conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    if rows:
-        lock_names(conn, locks.STREAM, [""])
-        copy_into(conn, _MESSAGE_COLUMNS, rows)
-
-
-_MESSAGE_COLUMNS: list[Column[Any]] = [
-    tables.stream_events.c[name]
-    for name in ("chain", "ledger", "channel", "op", "entry", "last", "revised")
-]
-
-
-def _upsert(conn: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+def _upsert(conn: Connection, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
     """Insert full rows, or replace those with the same key."""
-    if not rows:
+    values = [dict(zip(table.columns.keys(), row, strict=True)) for row in rows]
+    if not values:
         return
     statement = insert(table)
-    own = {column.name: statement.excluded[column.name] for column in table.columns}
-    keys = [column.name for column in table.primary_key]
-    names = [column.name for column in table.columns]
-    conn.execute(
-        statement.on_conflict_do_update(
-            index_elements=keys,
-            set_={name: value for name, value in own.items() if name not in keys},
-        ),
-        [dict(zip(names, map(_plain, row), strict=True)) for row in rows],
-    )
+    keys = table.primary_key.columns.keys()
+    new = {name: value for name, value in statement.excluded.items() if name not in keys}
+    conn.execute(statement.on_conflict_do_update(index_elements=keys, set_=new), values)
 
 
 def _delete(conn: Connection, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
@@ -299,48 +262,31 @@ def _delete(conn: Connection, table: Table, keys: Sequence[tuple[Any, ...]]) -> 
         return
     columns = list(table.primary_key)
     match = [column == bindparam(f"key_{column.name}", type_=column.type) for column in columns]
-    conn.execute(
-        delete(table).where(*match),
-        [
-            {f"key_{column.name}": _plain(part) for column, part in zip(columns, key, strict=True)}
-            for key in keys
-        ],
-    )
+    names = [f"key_{column.name}" for column in columns]
+    values = [dict(zip(names, key, strict=True)) for key in keys]
+    conn.execute(delete(table).where(*match), values)
 
 
-def _plain(value: Any) -> Any:
-    """Tuples become lists: the driver would write a tuple as a composite."""
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _values(table: Table, thing: object) -> tuple[Any, ...]:
-    """The fields that the table's columns name, in their order."""
-    values: tuple[Any, ...] = _IN_COLUMNS[table](thing)
-    return values
-
-
-_IN_COLUMNS = {
+_VALUES: Mapping[Table, Callable[[object], tuple[Any, ...]]] = {
     table: attrgetter(*(column.name for column in table.columns)) for table in BOOK_TABLES
 }
+"""Table → the fields of an object that its columns name, in their order."""
 
 
-def _book_row(chain: ChainId, book: BookChanges | BookState) -> tuple[Any, ...]:
-    ledger = book.ledger if isinstance(book, BookChanges) else book.as_of
-    if ledger is None:
-        raise ValueError("no ledger was folded: there is no book to write")
+def _book_row(ledger: LedgerClose, book: BookChanges | BookState) -> tuple[Any, ...]:
     config = (getattr(book.config, name) for name in BookConfig.__slots__)
     totals = book.totals
     figures = (totals.available, totals.locked, totals.offer_count)
-    return (chain, ledger.height, ledger.close_time, *config, *figures)
+    return (ledger.chain, ledger.height, ledger.close_time, *config, *figures)
 
 
-def rows_of(chain: ChainId, state: BookState) -> Rows:
+def rows_of(state: BookState) -> Rows:
     """The state as rows of every table, in order of key."""
     books = state.books.values()
     rows: dict[Table, Iterable[tuple[Any, ...]]] = {
-        tables.book: [] if state.as_of is None else [_book_row(chain, state)],
-        tables.rails: (_values(tables.rails, rail) for rail in state.rails.values()),
-        tables.orders: (_values(tables.orders, order) for order in state.orders.values()),
+        tables.book: [] if state.as_of is None else [_book_row(state.as_of, state)],
+        tables.rails: map(_VALUES[tables.rails], state.rails.values()),
+        tables.orders: map(_VALUES[tables.orders], state.orders.values()),
         tables.depth: ((rail, row.available, row.offer_count) for rail, row in state.depth.items()),
     }
     for table in _PROVIDER_TABLES:

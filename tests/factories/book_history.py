@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from indexer.orderbook.fold import BookRebuild
 from indexer.orderbook.state import BookEvent, LedgerClose
 from tests.factories.book import account, usdc, word
 from tests.factories.contract_model import ContractModel, Refused
@@ -17,6 +18,15 @@ RATES = (usdc("1.02"), usdc("1.03"))
 LIMITS = ((usdc(10), usdc(50)), (usdc(5), usdc(500)), (1, usdc(20)))
 HANDLES = (None, "@ann", "ænn@example.org", "\u202eann", "x" * 257)
 MANY_CURRENCIES = tuple(f"{letter}UR" for letter in "ABCDEFGHIJKLMNOP")
+
+
+def rebuild(history: Sequence[tuple[LedgerClose, Sequence[BookEvent]]]) -> BookRebuild:
+    """A fold of all history in memory."""
+    rebuilt = BookRebuild()
+    for ledger, events in history:
+        rebuilt.take(ledger, events)
+    rebuilt.publish()
+    return rebuilt
 
 
 @dataclass

@@ -91,12 +91,12 @@ def walk_pure(story: RandomHistory, ledgers: int) -> list[Ledger]:
     state, history, client = BookState(), list[Ledger](), Client()
     for _ in range(ledgers):
         history.append(story.ledger())
-        before = rows_of(CHAIN, state)
+        before = rows_of(state)
         changes = fold_ledger(state, *history[-1])
-        assert rows_of(CHAIN, state) == before, "a fold changes nothing by itself"
+        assert rows_of(state) == before, "a fold changes nothing by itself"
         assert changes.alarms == ()
         advance(state, changes)
-        assert rows_of(CHAIN, state) == expected_rows(history)
+        assert rows_of(state) == expected_rows(history)
         client.hear(messages(changes.offers, changes.intents))
         client.check(history)
         _check_contract(story, state)
@@ -131,7 +131,7 @@ def walk_stored(conn: Connection, story: RandomHistory, ledgers: int) -> list[Le
 
 def apply_range(conn: Connection, history: Sequence[Ledger]) -> list[BookAlarm]:
     """Apply some ledgers at once."""
-    return apply_ledgers(conn, CHAIN, *flat(history))
+    return apply_ledgers(conn, *flat(history))
 
 
 def dump(conn: Connection) -> dict[str, list[Any]]:

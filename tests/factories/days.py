@@ -75,7 +75,7 @@ def ingest_ledgers(conn: Connection, history: Sequence[Ledger]) -> None:
     """As a follower would: facts, the order book, the cursor; every ledger is final."""
     append_ledgers(conn, history)
     ledgers = [ledger for ledger, _ in history]
-    apply_ledgers(conn, ledgers[0].chain, ledgers, [e for _, own in history for e in own])
+    apply_ledgers(conn, ledgers, [e for _, own in history for e in own])
     set_cursor(conn, ledger_block(ledgers[-1]))
 
 

@@ -70,7 +70,7 @@ class Market:
             part = self._waiting if together else self._waiting[:1]
             with self.engine.begin() as conn:
                 closes = [close for close, _ in part]
-                apply_ledgers(conn, CHAIN, closes, [e for _, events in part for e in events])
+                apply_ledgers(conn, closes, [e for _, events in part for e in events])
                 notify(conn, closes[-1].height)
             self.told += part
             self._waiting = self._waiting[len(part) :]

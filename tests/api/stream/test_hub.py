@@ -197,7 +197,7 @@ def test_unchanged_ledgers_never_go_backwards(make_bench, stand, engine, api_eng
     far = bench.connect(f"after={known + 3}&markers=1", missed_after(api_engine, known))
     for ledger in range(known + 1, known + 5):
         with engine.begin() as conn:
-            apply_ledgers(conn, CHAIN, [LedgerClose(CHAIN, Height(ledger), clock)], [])
+            apply_ledgers(conn, [LedgerClose(CHAIN, Height(ledger), clock)], [])
             notify(conn, ledger)
         wait_for(lambda ledger=ledger: bench.hub._position.ledger == ledger)
     far.read_to(known + 4)

@@ -21,7 +21,6 @@ from indexer.market.rail_terms_events import RailSet
 from indexer.orderbook.fold import advance, fold_ledger
 from indexer.orderbook.state import BookAlarm, BookEvent, BookState
 from indexer.orderbook.store import rows_of
-from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory
 from tests.factories.book_walk import apply_range, dump, events_of, expected_rows, refolded
 from tests.factories.contract_model import ContractModel
@@ -154,7 +153,7 @@ def _watch(
         changes = fold_ledger(state, *ledger)
         advance(state, changes)
         alarms += changes.alarms
-        rows = rows_of(CHAIN, state)
+        rows = rows_of(state)
         truth = expected_rows(sound[: n + 1])
         assert _of_others(rows, planted.victim) == _of_others(truth, planted.victim)
         figures = state.books[planted.victim].figures
@@ -197,7 +196,7 @@ def test_stored_book_alarms_the_same_for_any_ranges(name: str, connection: Conne
         alarms += apply_range(connection, rest[:17])
         rest = rest[17:]
     assert alarms == expected
-    assert dump(connection) == rows_of(CHAIN, state)
+    assert dump(connection) == rows_of(state)
     refold = refolded(connection, [ledger for ledger in planted.history if ledger[1]])
     assert refold.replace_stored() is False, "nor does a fold from nothing believe it"
     assert set(refold.book.alarms) == {(alarm.kind, alarm.subject) for alarm in alarms}

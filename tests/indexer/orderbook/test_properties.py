@@ -25,13 +25,12 @@ from indexer.market.rail_terms_events import RailTermsEvent
 from indexer.orderbook import depth, event_folds, fold, offers, store
 from indexer.orderbook import orders as order_rules
 from indexer.orderbook.depth import Contribution, Totals
-from indexer.orderbook.fold import advance, combine, fold_ledger, rebuild
+from indexer.orderbook.fold import advance, combine, fold_ledger
 from indexer.orderbook.offers import OfferChanges
 from indexer.orderbook.providers import ProviderRow
 from indexer.orderbook.state import BookState
 from indexer.orderbook.store import rows_of
-from tests.factories.book import CHAIN
-from tests.factories.book_history import Ledger, RandomHistory
+from tests.factories.book_history import Ledger, RandomHistory, rebuild
 from tests.factories.book_walk import (
     apply_range,
     dump,
@@ -120,7 +119,7 @@ def test_rebuild_from_ledgers_with_events_equals_full_fold(seed: int):
         advance(state, fold_ledger(state, *ledger))
     with_events = [ledger for ledger in history[:-1] if ledger[1]] + history[-1:]
     for rebuilt in (rebuild(history).state, rebuild(with_events).state):
-        assert rows_of(CHAIN, rebuilt) == rows_of(CHAIN, state)
+        assert rows_of(rebuilt) == rows_of(state)
         assert rebuilt.books == state.books
 
 

@@ -207,7 +207,7 @@ def test_missing_alarm_is_raised(connection: Connection, history):
 
 def test_insertion_into_empty_table_has_no_join(connection: Connection, history):
     refold = refolded(connection, history)
-    statement = book_refold._Pair.of(tables.orders, CHAIN).insertion()
+    statement = book_refold._Pair(tables.orders, CHAIN).insertion()
     compiled = str(statement.compile(dialect=connection.dialect))
     plan = connection.execute(text(f"EXPLAIN {compiled}")).scalars()
     assert "Join" not in "\n".join(plan)

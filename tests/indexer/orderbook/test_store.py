@@ -11,7 +11,6 @@ from sqlalchemy import Connection, Engine, event, select, text
 from sqlalchemy.exc import OperationalError
 
 from indexer.chains.events import Event
-from indexer.orderbook.fold import rebuild
 from indexer.orderbook.offers import (
     OfferRow,
     PayeeRow,
@@ -37,7 +36,7 @@ from tests.factories.book import (
     usdc,
     word,
 )
-from tests.factories.book_history import Ledger, RandomHistory
+from tests.factories.book_history import Ledger, RandomHistory, rebuild
 from tests.factories.book_walk import dump, refolded
 from tests.factories.contract_model import ContractModel
 from warehouse_schema import projections as tables
@@ -54,7 +53,7 @@ def flat(history: Sequence[Ledger]) -> tuple[list[LedgerClose], list[Event]]:
 
 
 def apply(conn: Connection, history: Sequence[Ledger]) -> list[BookAlarm]:
-    return apply_ledgers(conn, CHAIN, *flat(history))
+    return apply_ledgers(conn, *flat(history))
 
 
 def stream(conn: Connection) -> list[Any]:
@@ -104,7 +103,7 @@ def test_empty_ledgers_move_the_clock(connection: Connection):
 
 
 def test_no_ledgers_change_nothing(connection: Connection):
-    assert apply_ledgers(connection, CHAIN, [], []) == []
+    assert apply_ledgers(connection, [], []) == []
     assert connection.execute(select(tables.book)).all() == []
 
 
@@ -117,21 +116,21 @@ def test_ledger_is_not_folded_twice(connection: Connection):
 
 def test_event_outside_the_ledgers_is_refused(connection: Connection):
     with pytest.raises(ValueError, match="not among the ledgers"):
-        apply_ledgers(connection, CHAIN, [ledger_close(2, 1_005)], [make_deposit()])
+        apply_ledgers(connection, [ledger_close(2, 1_005)], [make_deposit()])
 
 
 def test_events_are_applied_by_position(connection: Connection):
     history = random_history(4, 40)
     ledgers, events = flat(history)
     random.Random(0).shuffle(events)
-    assert apply_ledgers(connection, CHAIN, ledgers, events) == []
-    assert dump(connection) == rows_of(CHAIN, rebuild(history).state)
+    assert apply_ledgers(connection, ledgers, events) == []
+    assert dump(connection) == rows_of(rebuild(history).state)
 
 
 def test_alarms_are_returned_and_stale_provider_stored(connection: Connection):
     ledger = ledger_close()
     unknown = make_order_cancel(seen=make_deposit().seen, pseq=1)
-    (first, *_) = apply_ledgers(connection, CHAIN, [ledger], [unknown])
+    (first, *_) = apply_ledgers(connection, [ledger], [unknown])
     assert (first.kind, first.subject) == ("balance_mismatch", PROVIDER)
     stale = connection.scalar(select(tables.providers.c.stale))
     assert stale == f"balance_mismatch: {first.detail}"
@@ -159,11 +158,11 @@ def test_messages_are_kept_for_a_day_of_ledgers(connection: Connection):
         return [row[0] for row in stream(connection)]
 
     apply(connection, [opening_at(200)])
-    elsewhere = ChainId("stellar:other")
+    elsewhere = dataclasses.replace(ledger_close(), chain=ChainId("stellar:other"))
     other = make_order_open(
         order_id=word("other"), provider=account("other"), expires_at=UnixSeconds(10**9)
     )
-    apply_ledgers(connection, elsewhere, [ledger_close()], [other])
+    apply_ledgers(connection, [elsewhere], [other])
     assert heights() == [200, 1]
 
     apply(connection, [(ledger_close(20_200, 2_000), [])])
@@ -235,10 +234,7 @@ def test_published_message_is_read_back(connection: Connection):
         else:
             assert order_entry(order_from_entry(row.entry)) == row.entry
     assert len(kinds) == 4
-    offers = [
-        OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
-        for row in connection.execute(select(tables.offers))
-    ]
+    offers = [OfferRow(**row._mapping) for row in connection.execute(select(tables.offers))]
     assert offers
     assert [offer_from_entry(offer_entry(offer)) for offer in offers] == offers
     orders = [OrderRow(**row._mapping) for row in connection.execute(select(tables.orders))]
@@ -250,20 +246,21 @@ def test_published_message_is_read_back(connection: Connection):
 
 def test_messages_of_second_writer_wait_for_first_commit(engine: Engine):
     ours = [ledger_close()], [make_deposit(), make_order_open()]
+    elsewhere = dataclasses.replace(ledger_close(), chain=ChainId("stellar:other"))
     other = account("another")
     theirs = [
         make_deposit(provider=other),
         make_order_open(provider=other, order_id=word("other")),
     ]
     with engine.connect() as first, engine.connect() as second:
-        apply_ledgers(first, CHAIN, *ours)
+        apply_ledgers(first, *ours)
         second.execute(text("SET lock_timeout = '200ms'"))
         second.commit()
         with pytest.raises(OperationalError, match="lock timeout"):
-            apply_ledgers(second, ChainId("stellar:other"), [ledger_close()], theirs)
+            apply_ledgers(second, [elsewhere], theirs)
         second.rollback()
         first.commit()
-        apply_ledgers(second, ChainId("stellar:other"), [ledger_close()], theirs)
+        apply_ledgers(second, [elsewhere], theirs)
         second.commit()
         assert [entry["order_id"] for *_, entry, _ in stream(second)] == [
             word("order"),
@@ -292,7 +289,7 @@ def test_rollback_leaves_the_book_unchanged(indexer_engine: Engine):
     with indexer_engine.begin() as conn:
         assert (dump(conn), stream(conn)) == before
         apply(conn, history[30:])
-        assert dump(conn) == rows_of(CHAIN, rebuild(history).state)
+        assert dump(conn) == rows_of(rebuild(history).state)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import URL, make_url
 
 from indexer.orderbook.store import apply_ledgers
-from tests.factories.book import CHAIN, account, usdc
+from tests.factories.book import account, usdc
 from tests.factories.contract_model import ContractModel
 from tests.factories.streaming import ROOT, notify, serving
 from tests.system.bench.site import milliseconds, percentile, tell, until
@@ -144,7 +144,7 @@ def _reprice(engine: Engine, model: ContractModel) -> tuple[int, float]:
 def _commit(engine: Engine, model: ContractModel) -> tuple[int, float]:
     ledger, events = model.close()
     with engine.connect() as connection, connection.begin() as transaction:
-        apply_ledgers(connection, CHAIN, [ledger], events)
+        apply_ledgers(connection, [ledger], events)
         notify(connection, ledger.height)
         sent = time.monotonic()
         transaction.commit()

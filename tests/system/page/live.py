@@ -52,7 +52,7 @@ class LiveMarket:
     def _fold(self) -> None:
         ledger, events = self.contracts.close()
         with self._engine.begin() as connection:
-            alarms = apply_ledgers(connection, CHAIN, [ledger], events)
+            alarms = apply_ledgers(connection, [ledger], events)
             assert alarms == []
             notice = {"channel": channels.INGESTED, "payload": f"{CHAIN}:{ledger.height}"}
             connection.execute(text("SELECT pg_notify(:channel, :payload)"), notice)
