@@ -42,8 +42,8 @@ def _now() -> UnixSeconds:
 def _book_age() -> int | None:
     """Seconds since the last folded ledger closed; None before the first."""
     with read_snapshot(_engine) as connection:
-        found = read_book(connection, _settings.network.stellar.id)
-    return None if found is None else max(0, _now() - found[1].close_time)
+        book = read_book(connection, _settings.network.stellar.id)
+    return None if book is None else max(0, _now() - book.close_time)
 
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")

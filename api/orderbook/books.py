@@ -21,7 +21,7 @@ import orjson
 from sqlalchemy import Connection, Engine
 
 from api.deps import read_snapshot
-from api.errors import OrderBookNotReady, Unavailable
+from api.errors import Unavailable
 from api.notifications import (
     Committed,
     Notification,
@@ -31,7 +31,7 @@ from api.notifications import (
 )
 from api.orderbook import queries
 from api.orderbook.filters import OfferFilters, fits
-from api.orderbook.queries import Book, BookVersion
+from api.orderbook.queries import Book
 from api.orderbook.recent import RecentOrders, recent_orders
 from api.orderbook.responses import (
     offer_response,
@@ -86,7 +86,6 @@ class Listing:
 class EncodedBook:
     """One state of the book with its finished answers."""
 
-    version: BookVersion
     book: Book
     listing: Listing
     summary: StoredBody
@@ -179,11 +178,11 @@ class Books:
         if cached is not None:
             return BookAnswer(state.book, cached)
         with read_snapshot(self._engine) as connection:
-            version, book = self._read_book(connection)
+            book = queries.require_book(connection, self._chain)
             found = read(connection, book)
         body = None if found is None else StoredBody(orjson.dumps(found))
         # Misses are not cached: the number of unknown names is unbounded.
-        if found and body is not None and version == state.version:
+        if found and body is not None and book == state.book:
             state.records.put(key, body)
         return BookAnswer(book, body)
 
@@ -230,24 +229,17 @@ class Books:
             # One statement without a transaction: one round trip.
             with self._engine.connect() as connection:
                 autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
-                found = queries.read_book(autocommit, self._chain)
-            if found is not None and found[0] == known.version:
-                return known
+                if queries.read_book(autocommit, self._chain) == known.book:
+                    return known
         with read_snapshot(self._engine) as connection:
-            version, book = self._read_book(connection)
-            if known is not None and known.version.last_message == version.last_message:
+            book = queries.require_book(connection, self._chain)
+            if known is not None and known.book.last_message == book.last_message:
                 listing = known.listing
             else:
                 listing = Listing(queries.offers(connection))
             depth = queries.depth(connection)
         summary = StoredBody(orjson.dumps(summary_response(book.totals, depth)))
-        return EncodedBook(version, book, listing, summary)
-
-    def _read_book(self, connection: Connection) -> tuple[BookVersion, Book]:
-        found = queries.read_book(connection, self._chain)
-        if found is None:
-            raise OrderBookNotReady(f"no ledger of {self._chain} has been folded yet")
-        return found
+        return EncodedBook(book, listing, summary)
 
     def _on_notification(self, event: Notification) -> None:
         """In the listener's thread, the only writer of the counts."""

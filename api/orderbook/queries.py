@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, case, func, literal_column, select
 
+from api.errors import OrderBookNotReady
 from indexer.orderbook.depth import RailDepthRow, Totals
 from indexer.orderbook.offers import (
     OfferRow,
@@ -16,34 +17,22 @@ from indexer.orderbook.offers import (
 from indexer.orderbook.orders import OrderRow
 from indexer.orderbook.providers import ProviderRow
 from warehouse_schema import projections as tables
-from warehouse_schema.identifiers import (
-    Bytes32,
-    ChainId,
-    Height,
-    StellarAddress,
-    UnixSeconds,
-)
+from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The order book's clock and totals."""
+    """The order book's clock and totals; equal to another only while nothing stored has changed.
+
+    Every write to the book's tables also writes its row in `book`, in the same transaction
+    (`indexer.orderbook.store`), so that row's transaction changes with every change, within one run
+    of one server. Offers and depth change only together with a message in the stream's outbox.
+    """
 
     ledger: Height
     close_time: UnixSeconds
     takes_no_orders: bool
     totals: Totals
-
-
-@dataclass(frozen=True, slots=True)
-class BookVersion:
-    """Identifies a state of the stored book, within one run of one server.
-
-    Every write to the book's tables also writes its row in `book`, in the same transaction
-    (`indexer.orderbook.store`), so that row's transaction changes with every change. Offers and
-    depth change only together with a message in the stream's outbox.
-    """
-
     written_by: int
     """Transaction that last wrote the book."""
     last_message: int | None
@@ -66,17 +55,27 @@ _BOOK = select(
 """Built once: it runs many times a second."""
 
 
-def read_book(connection: Connection, chain: ChainId) -> tuple[BookVersion, Book] | None:
-    """The book as of the last folded ledger, and its version; None before the first."""
+def read_book(connection: Connection, chain: ChainId) -> Book | None:
+    """The book as of the last folded ledger; None before the first."""
     row = connection.execute(_BOOK, {"of_chain": chain}).one_or_none()
     if row is None:
         return None
-    return BookVersion(row.written_by, row.last_message), Book(
+    return Book(
         ledger=row.as_of_ledger,
         close_time=row.as_of,
         takes_no_orders=row.opens_paused or row.all_paused,
         totals=Totals(row.total_available, row.total_locked, row.offer_count),
+        written_by=row.written_by,
+        last_message=row.last_message,
     )
+
+
+def require_book(connection: Connection, chain: ChainId) -> Book:
+    """As `read_book`. Raises `OrderBookNotReady`."""
+    book = read_book(connection, chain)
+    if book is None:
+        raise OrderBookNotReady(f"no ledger of {chain} has been folded yet")
+    return book
 
 
 def offers(connection: Connection) -> list[OfferRow]:
@@ -97,9 +96,7 @@ def offers(connection: Connection) -> list[OfferRow]:
             offer.rails,
         )
     )
-    return [
-        OfferRow(**{**row._mapping, "rails": tuple(row.rails)}) for row in connection.execute(query)
-    ]
+    return [OfferRow(**row._mapping) for row in connection.execute(query)]
 
 
 def depth(connection: Connection) -> dict[str, RailDepthRow]:
@@ -127,10 +124,7 @@ def provider(
         figures,
         [TermsRow(**row._mapping) for row in terms],
         {row.rail: PayeeRow(**row._mapping) for row in payees},
-        {
-            row.rail: RailRow(**{**row._mapping, "currencies": tuple(row.currencies)})
-            for row in rails
-        },
+        {row.rail: RailRow(**row._mapping) for row in rails},
         takes_no_orders,
     )
     return ProviderView(figures, accepted_rails(live))

@@ -44,7 +44,7 @@ class Audience:
         self._snapshot = _Snapshot((Height(-1), 0), b"", 0)
         self.members: set[Client] = set()
 
-    def tell(self, batches: Sequence[OutboxBatch], now: ReadPosition) -> bytes:
+    def publish(self, batches: Sequence[OutboxBatch], now: ReadPosition) -> bytes:
         """The members' next frames; b"" if the batches hold nothing for them."""
         messages = self._messages(batches, now)
         self.seq += len(messages)
@@ -95,7 +95,7 @@ class Audience:
 
 
 def end_of_ledger(ledger: Height, now: ReadPosition) -> bytes:
-    """Members that end a ledger; the close time is known of the newest alone."""
+    """Members that end a ledger; only the newest has its close time."""
     if ledger != now.ledger:
         return LAST
     return b'%b,"closedAt":"%b"' % (LAST, iso_time(now.close_time).encode())

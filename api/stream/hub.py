@@ -1,8 +1,7 @@
 """All clients of the stream, in one thread.
 
-The thread owns the sockets: it alone reads and writes them, so there are no locks and no
-interleaved frames. It never waits for one client, nor for Postgres, which other threads read.
-Other threads post jobs to its inbox.
+No other thread reads or writes the sockets, so there are no locks and no interleaved frames. It
+never waits for one client, nor for Postgres, which other threads read. They post jobs to its inbox.
 """
 
 import logging
@@ -29,20 +28,9 @@ from api.stream.client import (
     Client,
     Ending,
 )
-from api.stream.outbox import (
-    BookMessages,
-    BookSnapshot,
-    MissedMessages,
-    OutboxBatch,
-    ReadPosition,
-)
+from api.stream.outbox import BookMessages, BookSnapshot, OutboxBatch, ReadPosition
 from api.stream.outbox_reader import OutboxReader
-from api.stream.requests import (
-    BadClientMessage,
-    Filters,
-    SubscribeRequest,
-    parse_client_message,
-)
+from api.stream.requests import BadClientMessage, Filters, SubscribeRequest, parse_client_message
 from api.stream.transfer_subscriptions import ClientAction, TokenAccess, TransferSubscriptions
 from warehouse_schema.identifiers import ChainId
 
@@ -62,7 +50,7 @@ class _Waiting:
 
     client: Client
     request: SubscribeRequest
-    missed: MissedMessages
+    missed: BookMessages
     until: float
 
 
@@ -122,9 +110,7 @@ class Hub:
         self._thread.start()
         self._reader.thread.start()
 
-    def join(
-        self, client: Client, request: SubscribeRequest, missed: MissedMessages | None
-    ) -> None:
+    def join(self, client: Client, request: SubscribeRequest, missed: BookMessages | None) -> None:
         """Add a client, which gets `missed` instead of a snapshot."""
         with self._lock:
             if not self._ended:
@@ -136,13 +122,13 @@ class Hub:
         """End every client, then the threads. Does not wait: a signal handler may call it."""
         # In this order: the hub must not take the end of a reading thread for a failure.
         self._post(lambda: self._shut_down(STOPPING))
-        self._reader.stop()
+        self._reader.thread.stop()
         self._transfers.stop()
 
     def wait(self, seconds: float) -> None:
         """Wait for the end, at most so long for each of the threads."""
         self._thread.join(seconds)
-        self._reader.thread.join(seconds)
+        self._reader.thread.wait(seconds)
         self._transfers.wait(seconds)
 
     def _post(self, job: Callable[[], None]) -> None:
@@ -161,7 +147,7 @@ class Hub:
             while not self._stopping or self._clients:
                 self._turn()
         finally:
-            self._reader.stop()
+            self._reader.thread.stop()
             self._transfers.stop()
             with self._lock:
                 self._ended = True
@@ -220,9 +206,7 @@ class Hub:
         act(client, now)
         self._settle(client, now)
 
-    def _add(
-        self, client: Client, request: SubscribeRequest, missed: MissedMessages | None
-    ) -> None:
+    def _add(self, client: Client, request: SubscribeRequest, missed: BookMessages | None) -> None:
         now = time.monotonic()
         self._clients[client] = None
         self._metrics.stream_opened()
@@ -231,18 +215,18 @@ class Hub:
             client.end(STOPPING, now)
         elif missed is not None and self._is_ahead(request, missed):
             self._waiting.append(_Waiting(client, request, missed, now + _AHEAD_SECONDS))
-            self._reader.wake()
+            self._reader.thread.wake()
         else:
             self._greet(client, request, missed, now)
         self._settle(client, now)
 
-    def _is_ahead(self, request: SubscribeRequest, missed: MissedMessages) -> bool:
+    def _is_ahead(self, request: SubscribeRequest, missed: BookMessages) -> bool:
         """Whether another process sent the client more than this one has read.
 
         A ledger without changes has no outbox row: its number shows that it is ahead.
         """
         at = self._position
-        return missed.position > at.position or (request.after or at.ledger) > at.ledger
+        return missed.at.position > at.position or (request.after or at.ledger) > at.ledger
 
     def _greet_waiting(self, now: float) -> None:
         waiting, self._waiting = self._waiting, []
@@ -257,21 +241,17 @@ class Hub:
             self._settle(each.client, now)
 
     def _greet(
-        self,
-        client: Client,
-        request: SubscribeRequest,
-        missed: MissedMessages | None,
-        now: float,
+        self, client: Client, request: SubscribeRequest, missed: BookMessages | None, now: float
     ) -> None:
         key = (request.filters, request.markers)
         audience = self._audiences.get(key)
         if audience is None:
             audience = self._audiences[key] = Audience(request.filters, markers=request.markers)
         at, after = self._position, request.after
-        if after is None or missed is None or missed.position < self._recent_from:
+        if after is None or missed is None or missed.at.position < self._recent_from:
             data = audience.greet(self._book.values(), at, marked=after is not None)
         else:
-            since = [batch for batch in self._recent if batch.position > missed.position]
+            since = [batch for batch in self._recent if batch.position > missed.at.position]
             data = audience.resume([*missed.batches, *since], after, at)
         client.send(data, now, is_greeting=True)
         audience.members.add(client)
@@ -336,7 +316,7 @@ class Hub:
             # A copy: an audience is removed with its last client.
             for audience in list(self._audiences.values()):
                 before = audience.seq
-                data = audience.tell(messages.batches, messages.at)
+                data = audience.publish(messages.batches, messages.at)
                 self._metrics.frames_sent((audience.seq - before) * len(audience.members))
                 unsettled = []
                 for client in audience.members if data else ():

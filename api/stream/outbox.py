@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, not_, select
 
-from api.errors import OrderBookNotReady
 from api.orderbook import queries
 from api.stream.messages import BookChange, ListedOffer, book_change, listed_offer
 from indexer.orderbook.offers import OfferKey
@@ -72,19 +71,9 @@ class BookMessages:
     batches: tuple[OutboxBatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MissedMessages:
-    """The changes since a client's ledger, up to an outbox id."""
-
-    position: int
-    batches: tuple[OutboxBatch, ...]
-
-
 def read_book_snapshot(connection: Connection, chain: ChainId) -> BookSnapshot:
     """The book now. Raises `OrderBookNotReady`."""
-    now = _position(connection, chain)
-    if now is None:
-        raise OrderBookNotReady(f"no ledger of {chain} has been folded yet")
+    now = _position(queries.require_book(connection, chain))
     return BookSnapshot(now, tuple(listed_offer(offer) for offer in queries.offers(connection)))
 
 
@@ -94,9 +83,10 @@ def read_since(connection: Connection, chain: ChainId, since: ReadPosition) -> B
     That is after a pause in which rows were deleted unread, or when the warehouse was restored to
     an earlier state.
     """
-    now = _position(connection, chain)
-    if now is None or not 0 <= now.ledger - since.ledger <= RETAINED_LEDGERS:
+    book = queries.read_book(connection, chain)
+    if book is None or not 0 <= book.ledger - since.ledger <= RETAINED_LEDGERS:
         return None
+    now = _position(book)
     if 0 < now.position < since.position:
         return None
     rows = _read_rows(connection, chain, _rows.id > since.position, limit=MAX_UNREAD)
@@ -109,33 +99,29 @@ def read_since(connection: Connection, chain: ChainId, since: ReadPosition) -> B
 
 def read_missed(
     connection: Connection, chain: ChainId, after: Height, *, limit: int
-) -> MissedMessages | None:
+) -> BookMessages | None:
     """The changes after a ledger; None when they are not exactly known, or more than the limit.
 
     Rows are deleted by whole ledgers, oldest first, so a remaining row of an earlier ledger proves
     that none after it is gone. A rebuild's rows prove nothing: they hold a difference to what was
     stored, not their ledger. And a client at the ledger of a rebuild may have either book.
     """
-    now = _position(connection, chain)
-    if now is None or after > now.ledger:
+    book = queries.read_book(connection, chain)
+    if book is None or after > book.ledger:
         return None
     if _exists(connection, chain, _rows.ledger == after, _rows.revised):
         return None
-    if after < now.ledger and not _exists(
+    if after < book.ledger and not _exists(
         connection, chain, _rows.ledger <= after + 1, not_(_rows.revised)
     ):
         return None
     rows = _read_rows(connection, chain, _rows.ledger > after, limit=limit)
-    return None if rows is None else MissedMessages(now.position, tuple(_batches(rows)))
+    return None if rows is None else BookMessages(_position(book), tuple(_batches(rows)))
 
 
-def _position(connection: Connection, chain: ChainId) -> ReadPosition | None:
-    found = queries.read_book(connection, chain)
-    if found is None:
-        return None
-    mark, book = found
+def _position(book: queries.Book) -> ReadPosition:
     # An empty outbox has no last id.
-    return ReadPosition(book.ledger, book.close_time, mark.last_message or 0)
+    return ReadPosition(book.ledger, book.close_time, book.last_message or 0)
 
 
 def _exists(connection: Connection, chain: ChainId, *conditions: Any) -> bool:

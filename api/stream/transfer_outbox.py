@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import orjson
 from sqlalchemy import ARRAY, BigInteger, Connection, Text, and_, bindparam, column, func, select
 
-from api.stream.messages import Mode
+from api.stream.messages import Mode, transfer_frame
 from api.transfers.access import OwnedTransferId
 from api.transfers.details import load_details
 from api.transfers.responses import transfer_response
@@ -29,30 +29,20 @@ MAX_OPEN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class TransferItem:
-    """A transfer as of its latest event."""
-
-    number: int
-    """Of that event."""
-    transfer: bytes
-    """JSON, as REST shows it."""
-
-
-@dataclass(frozen=True, slots=True)
 class TransferGreeting:
     """The first messages after a token was accepted."""
 
     mode: Mode
-    items: tuple[TransferItem, ...]
+    frames: tuple[bytes, ...]
     number: int
-    """The items include every event up to it."""
+    """The frames include every event up to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerMessages:
-    """New items by owner, in order of number, and up to which number they are complete."""
+    """New frames by owner, in order of number, and up to which number they are complete."""
 
-    items: Mapping[StellarAddress, Sequence[TransferItem]]
+    frames: Mapping[StellarAddress, Sequence[bytes]]
     positions: Mapping[StellarAddress, int]
     is_complete: bool
     """False: more events are to be read."""
@@ -84,12 +74,12 @@ def read_owner_messages(
     )
     rows = conn.execute(query).all()
     last = {(StellarAddress(row.owner), OwnedTransferId(row.transfer)): row.number for row in rows}
-    shown = _items(conn, network, {transfer: number for (_, transfer), number in last.items()})
-    items: dict[StellarAddress, list[TransferItem]] = {}
+    shown = _frames(conn, network, {transfer: number for (_, transfer), number in last.items()})
+    frames: dict[StellarAddress, list[bytes]] = {}
     for owner, transfer in sorted(last, key=lambda each: last[each]):
-        items.setdefault(owner, []).append(shown[transfer])
+        frames.setdefault(owner, []).append(shown[transfer])
     read = {StellarAddress(row.owner): row.number for row in rows}
-    return OwnerMessages(items, {**positions, **read}, is_complete=len(rows) < MAX_EVENTS)
+    return OwnerMessages(frames, {**positions, **read}, is_complete=len(rows) < MAX_EVENTS)
 
 
 def read_greeting(
@@ -102,9 +92,11 @@ def read_greeting(
     number = last or 0
     if after is not None and 0 <= number - after < MAX_EVENTS:
         missed = read_owner_messages(conn, network, {owner: after})
-        return TransferGreeting("resume", tuple(missed.items.get(owner, ())), number)
-    items = _items(conn, network, _open_transfers(conn, owner)).values()
-    return TransferGreeting("snapshot", tuple(sorted(items, key=lambda i: i.number)), number)
+        return TransferGreeting("resume", tuple(missed.frames.get(owner, ())), number)
+    last_numbers = _open_transfers(conn, owner)
+    frames = _frames(conn, network, last_numbers)
+    in_order = sorted(frames, key=lambda transfer: last_numbers[transfer])
+    return TransferGreeting("snapshot", tuple(frames[each] for each in in_order), number)
 
 
 def revoked_among(conn: Connection, ids: Iterable[str]) -> set[str]:
@@ -133,12 +125,13 @@ def _open_transfers(conn: Connection, owner: StellarAddress) -> dict[OwnedTransf
     return {OwnedTransferId(row.transfer): row.number for row in conn.execute(last)}
 
 
-def _items(
+def _frames(
     conn: Connection, network: Network, numbers: Mapping[OwnedTransferId, int]
-) -> dict[str, TransferItem]:
+) -> dict[OwnedTransferId, bytes]:
+    """Each transfer as REST shows it, with the number of its last event."""
     return {
-        each.agreed.id: TransferItem(
-            numbers[each.agreed.id], orjson.dumps(transfer_response(network, each))
+        each.agreed.id: transfer_frame(
+            orjson.dumps(transfer_response(network, each)), numbers[each.agreed.id]
         )
         for each in (load_details(conn, network, list(numbers)) if numbers else ())
     }

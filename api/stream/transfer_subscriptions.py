@@ -8,7 +8,7 @@ waits for a client: sockets belong to the hub.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -21,7 +21,7 @@ from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from api.auth.claims import AuthSession
 from api.deps import read_snapshot
 from api.errors import ApiError, Forbidden, Unauthorized
-from api.notifications import Notification, NotificationListener, Resync, TransfersChanged
+from api.notifications import Notification, NotificationListener, TransfersChanged
 from api.stream import transfer_outbox
 from api.stream.client import (
     OTHER_ACCOUNT,
@@ -32,20 +32,17 @@ from api.stream.client import (
     Client,
     Ending,
 )
-from api.stream.messages import transfer_frame, transfers_frame
+from api.stream.messages import transfers_frame
+from api.stream.reading_thread import ReadingThread
 from api.stream.requests import TransfersRequest
-from api.stream.transfer_outbox import TransferGreeting, TransferItem
+from api.stream.transfer_outbox import TransferGreeting
 from indexer.config.networks import Network
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS = 2.0
-"""Without a notification: for logouts, expiries, and a notification that was lost."""
 _GREETED_AT_ONCE = 8
 """Greetings of one read: a client that reconnects again and again must not delay the others."""
-_RETRY_SECONDS = 0.5
-"""After the warehouse did not answer."""
 
 ClientAction: TypeAlias = Callable[[Client, float], None]
 """Run in the hub's thread on a client that is still connected; the float is monotonic time."""
@@ -81,15 +78,19 @@ class TransferSubscriptions:
         on_end: Callable[[], None],
     ) -> None:
         self._engine = engine
-        self._listener = listener
         self._access = access
         self._post_to = post_to
         self._on_end = on_end
         self._requests: SimpleQueue[tuple[Client, TransfersRequest] | None] = SimpleQueue()
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._wake = threading.Event()
-        self._stopped = threading.Event()
-        self._threads: tuple[threading.Thread, ...] = ()
+        self._started = False
+        self._stopped = False
+        self._checker = threading.Thread(
+            target=self._check_tokens, name="stream-tokens", daemon=True
+        )
+        self._reader = ReadingThread(
+            "stream-transfers", listener, self._read, concerns=self._concerns, on_end=on_end
+        )
         # Of the reading thread:
         self._joining: list[_Joining] = []
         self._sessions: dict[Client, AuthSession] = {}
@@ -98,44 +99,32 @@ class TransferSubscriptions:
 
     def request(self, client: Client, request: TransfersRequest) -> None:
         """A client sent a token. Hub's thread."""
-        if not self._threads:
-            self._threads = tuple(
-                threading.Thread(target=self._run, name=name, args=(work,), daemon=True)
-                for name, work in (
-                    ("stream-tokens", self._check_tokens),
-                    ("stream-transfers", self._follow),
-                )
-            )
-            for thread in self._threads:
-                thread.start()
+        if not self._started:
+            self._started = True
+            self._checker.start()
+            self._reader.start()
         self._requests.put((client, request))
 
     def forget(self, client: Client) -> None:
         """A client is gone. Hub's thread."""
-        if self._threads:
+        if self._started:
             self._post(lambda: self._drop(client))
 
     def stop(self) -> None:
         """Begin nothing more. Does not wait, so a signal handler may call it."""
-        self._stopped.set()
+        self._stopped = True
         self._requests.put(None)
-        self._wake.set()
+        self._reader.stop()
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the threads."""
-        for thread in self._threads:
-            thread.join(seconds)
+        if self._started:
+            self._checker.join(seconds)
+            self._reader.wait(seconds)
 
     def _post(self, job: Callable[[], None]) -> None:
         self._inbox.put(job)
-        self._wake.set()
-
-    def _run(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        finally:
-            if not self._stopped.is_set():
-                self._on_end()
+        self._reader.wake()
 
     def _end(self, client: Client, ending: Ending) -> None:
         self._post_to(client, lambda client, now: client.end(ending, now))
@@ -143,49 +132,29 @@ class TransferSubscriptions:
     # The thread that checks tokens
 
     def _check_tokens(self) -> None:
-        while (entry := self._requests.get()) is not None and not self._stopped.is_set():
-            client, request = entry
-            try:
-                session = self._access.authenticate(request.token)
-            except (Unauthorized, Forbidden):
-                self._end(client, TOKEN_REFUSED)
-            except (ApiError, OperationalError, NoFreeConnection) as error:
-                logger.warning("stream cannot check a token: %s", type(error).__name__)
-                self._end(client, TOKEN_UNCHECKED)
-            else:
-                joining = _Joining(client, session, request.after)
-                self._post(partial(self._joining.append, joining))
+        try:
+            while (entry := self._requests.get()) is not None and not self._stopped:
+                self._check_token(*entry)
+        finally:
+            self._on_end()
+
+    def _check_token(self, client: Client, request: TransfersRequest) -> None:
+        try:
+            session = self._access.authenticate(request.token)
+        except (Unauthorized, Forbidden):
+            self._end(client, TOKEN_REFUSED)
+        except (ApiError, OperationalError, NoFreeConnection) as error:
+            logger.warning("stream cannot check a token: %s", type(error).__name__)
+            self._end(client, TOKEN_UNCHECKED)
+        else:
+            joining = _Joining(client, session, request.after)
+            self._post(partial(self._joining.append, joining))
 
     # The thread that reads
 
-    def _follow(self) -> None:
-        unsubscribe = None
-        if self._listener is not None:
-            unsubscribe = self._listener.subscribe(self._on_notification)
-        try:
-            while not self._stopped.is_set():
-                self._wake.wait(_POLL_SECONDS if self._sessions else None)
-                self._wake.clear()
-                while not self._inbox.empty():
-                    self._inbox.get()()
-                try:
-                    self._read()
-                except (OperationalError, NoFreeConnection) as error:
-                    # Not the error as a whole: it would quote the statement.
-                    reason = getattr(error, "orig", None) or error.args[0]
-                    logger.warning("transfer streams wait for the warehouse: %s", reason)
-                    self._stopped.wait(_RETRY_SECONDS)
-                    self._wake.set()
-        finally:
-            if unsubscribe is not None:
-                unsubscribe()
-
-    def _on_notification(self, event: Notification) -> None:
+    def _concerns(self, event: Notification) -> bool:
         # An owner without a position reads everything when it joins.
-        if isinstance(event, Resync) or (
-            isinstance(event, TransfersChanged) and event.owner in self._positions
-        ):
-            self._wake.set()
+        return isinstance(event, TransfersChanged) and event.owner in self._positions
 
     def _drop(self, client: Client) -> None:
         self._joining[:] = [each for each in self._joining if each.client is not client]
@@ -202,6 +171,8 @@ class TransferSubscriptions:
                 self._end(client, ending)
 
     def _read(self) -> None:
+        while not self._inbox.empty():
+            self._inbox.get()()
         now = self._access.clock()
         self._end_where(lambda session: session.expires_at <= now, TOKEN_EXPIRED)
         if not self._sessions and not self._joining:
@@ -227,7 +198,7 @@ class TransferSubscriptions:
             positions.update(
                 (owner, number) for owner, number in new.positions.items() if owner in positions
             )
-            frames = {owner: _frames(items) for owner, items in new.items.items()}
+            frames = {owner: b"".join(parts) for owner, parts in new.frames.items()}
             for client, session in self._sessions.items():
                 if session.account in frames:
                     self._send(client, frames[session.account], is_greeting=False)
@@ -237,7 +208,7 @@ class TransferSubscriptions:
                 self._joining.remove(each)
                 self._greet(each, greeting)
         if self._joining or (new is not None and not new.is_complete):
-            self._wake.set()
+            self._reader.wake()
 
     def _greet(self, joining: _Joining, greeting: TransferGreeting) -> None:
         client, session = joining.client, joining.session
@@ -249,11 +220,7 @@ class TransferSubscriptions:
         self._sessions[client] = session
         self._positions.setdefault(session.account, greeting.number)
         marker = transfers_frame(greeting.mode, session, greeting.number)
-        self._send(client, _frames(greeting.items) + marker, is_greeting=True)
+        self._send(client, b"".join(greeting.frames) + marker, is_greeting=True)
 
     def _send(self, client: Client, data: bytes, *, is_greeting: bool) -> None:
         self._post_to(client, lambda client, now: client.send(data, now, is_greeting=is_greeting))
-
-
-def _frames(items: Iterable[TransferItem]) -> bytes:
-    return b"".join(transfer_frame(item.transfer, item.number) for item in items)

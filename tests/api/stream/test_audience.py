@@ -54,10 +54,10 @@ def ends(messages):
 def test_later_member_gets_same_frames_and_numbers():
     audience = Audience(Filters(), markers=False)
     early = read(audience.greet(OFFERS, at(1), marked=False))
-    first = read(audience.tell([batch(2, EURO, DOLLAR)], at(2)))
+    first = read(audience.publish([batch(2, EURO, DOLLAR)], at(2)))
     late = read(audience.greet(OFFERS, at(2), marked=True))
     back = read(audience.resume([batch(2, EURO, DOLLAR)], Height(1), at(2)))
-    second = read(audience.tell([batch(3, EURO)], at(3)))
+    second = read(audience.publish([batch(3, EURO)], at(3)))
     assert_follows([*early, *first], second)
     assert_follows(late, second)
     assert_follows(back, second)
@@ -67,19 +67,19 @@ def test_later_member_gets_same_frames_and_numbers():
 
 def test_last_marks_the_last_filtered_message():
     audience = Audience(Filters(currency="EUR"), markers=False)
-    told = read(audience.tell([batch(2, EURO, DOLLAR), batch(3, DOLLAR), batch(4, EURO)], at(4)))
+    told = read(audience.publish([batch(2, EURO, DOLLAR), batch(3, DOLLAR), batch(4, EURO)], at(4)))
     assert [(m["ledger"], m["last"]) for m in told] == [(2, True), (4, True)]
-    assert audience.tell([batch(5, DOLLAR)], at(5)) == b""
+    assert audience.publish([batch(5, DOLLAR)], at(5)) == b""
 
 
 def test_marker_ends_ledgers_without_changes():
     audience = Audience(Filters(currency="EUR"), markers=True)
-    told = read(audience.tell([batch(2, EURO), batch(3, DOLLAR)], at(5)))
+    told = read(audience.publish([batch(2, EURO), batch(3, DOLLAR)], at(5)))
     assert [(m["channel"], m["ledger"], m["last"]) for m in told] == [
         ("orderbook", 2, True),
         ("ledger", 5, True),
     ]
-    told = read(audience.tell([batch(6, EURO)], at(6)))
+    told = read(audience.publish([batch(6, EURO)], at(6)))
     assert [m["channel"] for m in told] == ["orderbook"]
 
 
@@ -89,7 +89,7 @@ def test_snapshot_is_cached_until_the_next_message():
     assert audience.greet(iter([]), at(1), marked=False) is first
     later = read(audience.greet(OFFERS, at(2), marked=False))
     assert {m["ledger"] for m in later} == {2}
-    audience.tell([batch(3, EURO)], at(3))
+    audience.publish([batch(3, EURO)], at(3))
     assert audience.greet(iter([]), at(3), marked=False) == b""
 
 
@@ -101,7 +101,7 @@ def test_empty_book_has_only_requested_markers():
     for audience in (quiet, marked):
         (opening,) = read(audience.greet([], at(1), marked=True))
         assert (opening["mode"], opening["ledger"], opening["last"]) == ("snapshot", 1, True)
-        assert_follows([opening], read(audience.tell([batch(2, EURO)], at(2))))
+        assert_follows([opening], read(audience.publish([batch(2, EURO)], at(2))))
 
 
 def test_resume_without_changes_ends_with_its_marker():
@@ -118,8 +118,8 @@ def test_resume_without_changes_ends_with_its_marker():
 def test_newest_ledger_has_its_close_time():
     audience = Audience(Filters(), markers=True)
     messages = read(audience.greet(OFFERS, at(7), marked=True))
-    messages += read(audience.tell([batch(8, EURO), batch(9, EURO, DOLLAR)], at(9)))
-    messages += read(audience.tell([], at(10)))
+    messages += read(audience.publish([batch(8, EURO), batch(9, EURO, DOLLAR)], at(9)))
+    messages += read(audience.publish([], at(10)))
     messages += read(audience.resume([], Height(10), at(10)))
     messages += read(audience.resume([], Height(9), at(10)))[:1]
     closed = [(m["ledger"], m["closedAt"][-3:]) for m in messages if "closedAt" in m]

@@ -20,7 +20,7 @@ from api.stream import outbox
 from api.stream.client import CLOSE_REASONS, CONNECTION_LOST, Client
 from api.stream.hub import Hub
 from api.stream.limits import StreamLimits, StreamSlots
-from api.stream.outbox import BookMessages, MissedMessages
+from api.stream.outbox import BookMessages
 from api.stream.requests import SubscribeRequest, parse_subscribe_request
 from api.stream.transfer_subscriptions import TokenAccess
 from indexer.orderbook.state import LedgerClose
@@ -55,7 +55,7 @@ class Bench:
         """What an operator reads."""
         return self.metrics.registry.get_sample_value(f"isthmus_{name}", labels)
 
-    def connect(self, query: str = "", missed: MissedMessages | None = None) -> Far:
+    def connect(self, query: str = "", missed: BookMessages | None = None) -> Far:
         near, far = socket.socketpair()
         near.setblocking(False)
         near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_bytes)
@@ -73,7 +73,7 @@ def no_tokens(_: str) -> AuthSession:
     raise Unauthorized
 
 
-def missed_after(engine: Engine, ledger: int) -> MissedMessages:
+def missed_after(engine: Engine, ledger: int) -> BookMessages:
     with read_snapshot(engine) as connection:
         found = outbox.read_missed(connection, CHAIN, Height(ledger), limit=100_000)
     assert found is not None
@@ -211,7 +211,9 @@ def test_client_ahead_for_too_long_gets_a_snapshot(make_bench, stand, api_engine
     monkeypatch.setattr(hub_module, "_AHEAD_SECONDS", 0.1)
     bench = make_bench()
     ledger = stand.market.ledger
-    far = bench.connect(f"after={ledger}", MissedMessages(10**9, ()))
+    far = bench.connect(
+        f"after={ledger}", BookMessages(replace(bench.hub._position, position=10**9), ())
+    )
     assert far.read_to(ledger).book() == stand.shown[ledger]
     assert far.messages[0]["mode"] == "snapshot"
 
@@ -222,7 +224,7 @@ def test_stale_missed_messages_lead_to_a_snapshot(make_bench, stand, api_engine)
     missed = missed_after(api_engine, before)
     bench = make_bench()
     watcher = bench.connect("markers=1")
-    while bench.hub._recent_from <= missed.position:
+    while bench.hub._recent_from <= missed.at.position:
         watcher.read_to(stand.move(hub_module._RECENT_BATCHES, together=True))
     ledger = stand.market.ledger
     far = bench.connect(f"after={before}", missed)

@@ -70,7 +70,7 @@ def test_missed_changes_of_any_ledger_lead_to_the_book(stand, read):
         starts[ledger] = read(outbox.read_book_snapshot)
     for ledger, start in starts.items():
         book, found = {offer.key: offer for offer in start.offers}, missed(read, ledger)
-        assert found.position == starts[stand.market.ledger].at.position
+        assert found.at.position == starts[stand.market.ledger].at.position
         for batch in found.batches:
             assert batch.ledger > ledger
             batch.apply_to(book)

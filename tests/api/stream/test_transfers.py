@@ -297,7 +297,7 @@ def test_other_messages_are_ignored(house: House):
     assert far.read_to_close() == (1008, "token refused")
     public.read_what_is_there()
     assert (public.messages, public.closed) == ([], None)
-    assert house.hub._transfers._threads == ()
+    assert not house.hub._transfers._started
 
 
 def test_client_gone_during_token_check_is_forgotten(house: House):

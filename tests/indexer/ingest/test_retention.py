@@ -72,7 +72,7 @@ def test_returning_client_gets_each_changed_transfer(engine: Engine, after: int)
         assert delete_old_rows(conn).events == 3
         again = read_greeting(conn, network, owner, after)
         assert again == before
-        assert len(again.items) == len(set(told[after:]))
+        assert len(again.frames) == len(set(told[after:]))
 
 
 def test_only_unused_expired_quotes_are_deleted(engine: Engine, indexer_engine: Engine):
