@@ -25,22 +25,24 @@ _AMOUNT: Schema = {
 HOLDER: Schema = {"type": "string", "format": "stellar-holder", "pattern": "^[GC][A-Z2-7]{55}$"}
 
 TOPIC = (
-    Parameter("rail", "Offers that accept it, orders on it."),
+    Parameter("rail", "Offers that accept this rail, or orders on it."),
     Parameter(
         "currency",
         "ISO 4217, in any case.",
         {"type": "string", "pattern": "^([A-Za-z]{3})?$", "examples": ["EUR"]},
     ),
     Parameter(
-        "direction", "Which way, from the taker's side.", {"enum": ["", "onramp", "offramp"]}
+        "direction",
+        "`onramp`: the taker buys USDC. `offramp`: the taker sells it.",
+        {"enum": ["", "onramp", "offramp"]},
     ),
 )
 """Filters of what identifies an offer or an order: the stream has them too."""
 AMOUNTS = (
-    Parameter("minAmount", "USDC; the offer must take an order of this size …", _AMOUNT),
-    Parameter("maxAmount", "… and one of this size, which is no less.", _AMOUNT),
+    Parameter("minAmount", "Size in USDC: the offer must accept an order of it.", _AMOUNT),
+    Parameter("maxAmount", "Another size, no smaller: the offer must accept it too.", _AMOUNT),
 )
-PROVIDER = Parameter("provider", "Of this provider alone.", {"anyOf": [HOLDER, {"const": ""}]})
+PROVIDER = Parameter("provider", "Only this provider's.", {"anyOf": [HOLDER, {"const": ""}]})
 
 FILTERS = tuple(each.name for each in (*TOPIC, *AMOUNTS))
 DECIMALS = 7

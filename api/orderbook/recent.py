@@ -24,7 +24,7 @@ MAX_LIMIT = 200
 QUERY = (
     Parameter(
         "limit",
-        f"Most orders to list; {DEFAULT_LIMIT} if none is named.",
+        f"Maximum number of orders; default {DEFAULT_LIMIT}.",
         {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
     ),
     PROVIDER,

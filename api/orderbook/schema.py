@@ -1,4 +1,4 @@
-"""What the order book shows, as types: `responses.py` makes them, the document is made of them.
+"""Bodies of the order book as types: `responses.py` builds them, the documents describe them.
 
 Members that are not named here may be added at any time.
 """
@@ -15,14 +15,14 @@ from indexer.orderbook.orders import OrderStatus
 Rail = Annotated[str, Field(description="A payment rail, such as `revolut`.")]
 Currency = Annotated[str, Field(description="ISO 4217 code.")]
 Direction = Annotated[
-    BookDirection, Field(description="`onramp`: the taker gets USDC. `offramp`: gives it.")
+    BookDirection, Field(description="`onramp`: the taker buys USDC. `offramp`: sells it.")
 ]
 Tier = Annotated[
     int,
     Field(
         ge=0,
         description=(
-            "How payments on the rail are verified: 0 by hand, 1 by one attestor, 2 by an enclave "
+            "How payments on the rail are verified: 0 manually, 1 by one attestor, 2 by an enclave "
             "or several witnesses, 3 by a proof that the contract checks."
         ),
     ),
@@ -36,19 +36,19 @@ class Offer(TypedDict):
     provider: Holder
     direction: Direction
     availableUsdc: Annotated[Decimal7, Field(description="The provider's free escrow.")]
-    lockedUsdc: Annotated[Decimal7, Field(description="Locked to open orders.")]
+    lockedUsdc: Annotated[Decimal7, Field(description="Locked by open orders.")]
     acceptedRails: Annotated[
-        list[Rail], Field(description="Rails with these very terms; part of what identifies it.")
+        list[Rail], Field(description="Rails with these terms; part of the offer's identity.")
     ]
     paymentHandles: Annotated[
-        dict[str, str], Field(description="Rail → where to pay, where the provider published it.")
+        dict[str, str], Field(description="Rail → payment handle, if the provider published it.")
     ]
     trustTier: Tier
     feeRateBps: Annotated[int, Field(ge=0, description="The protocol's fee, in basis points.")]
     rate: Annotated[Decimal7, Field(description="Fiat for 1 USDC.")]
     currency: Currency
     minAmount: Annotated[Decimal7, Field(description="Smallest order, in USDC.")]
-    maxAmount: Annotated[Decimal7, Field(description="Largest order that it can take now.")]
+    maxAmount: Annotated[Decimal7, Field(description="Largest order that it accepts now.")]
     completedOrders: Count
     avgFulfillmentSeconds: Count
     lastActiveAt: Time
@@ -63,7 +63,7 @@ class RailDepth(TypedDict):
 
 
 class DepthSummary(TypedDict):
-    """Depth of the book. An offer counts on each of its rails: they do not add up to the total."""
+    """Depth of the book. An offer counts on each of its rails, so rails do not add up to totals."""
 
     totalAvailableUsdc: Decimal7
     totalLockedUsdc: Decimal7
@@ -99,8 +99,8 @@ class Order(TypedDict):
     createdAt: Time
     expiresAt: Time
     nullifier: NotRequired[
-        Annotated[Hash, Field(description="Of the proof; only once one has settled it.")]
+        Annotated[Hash, Field(description="Nullifier of the proof, if a proof settled it.")]
     ]
     txHash: NotRequired[
-        Annotated[Hash, Field(description="The settlement; only once it is settled.")]
+        Annotated[Hash, Field(description="Transaction that settled it, once settled.")]
     ]

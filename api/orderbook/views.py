@@ -1,4 +1,4 @@
-"""The reads of the order book."""
+"""The order book's paths."""
 
 from flask import Blueprint, Flask, Response, current_app, g
 
@@ -8,14 +8,7 @@ from api.errors import BadRequest, NotFound
 from api.operation import WHOLE, HeaderDoc, Parameter, operation
 from api.orderbook import schema
 from api.orderbook.books import BookAnswer, Books
-from api.orderbook.filters import (
-    AMOUNTS,
-    FILTERS,
-    HOLDER,
-    TOPIC,
-    parse_filters,
-    parse_provider,
-)
+from api.orderbook.filters import AMOUNTS, FILTERS, HOLDER, TOPIC, parse_filters, parse_provider
 from api.orderbook.queries import Book
 from api.orderbook.recent import PARAMETERS, QUERY, parse_recent
 from api.parsing import canonical_hex, read_query
@@ -27,14 +20,14 @@ orderbook.before_request(public)
 
 _KEY = "isthmus.books"
 _LEDGER = (
-    HeaderDoc("X-Ledger", "The last folded ledger: the answer is as of it.", WHOLE),
-    HeaderDoc("X-Ledger-Age", "Seconds since it closed.", WHOLE),
+    HeaderDoc("X-Ledger", "Last folded ledger: the response is as of it.", WHOLE),
+    HeaderDoc("X-Ledger-Age", "Seconds since that ledger closed.", WHOLE),
 )
 _UNREADY = ("DATABASE_UNAVAILABLE", "ORDER_BOOK_NOT_READY")
-_ADDRESS = Parameter("address", "Its Stellar address.", HOLDER, "path", required=True)
+_ADDRESS = Parameter("address", "The provider's Stellar address.", HOLDER, "path", required=True)
 _ORDER_ID = Parameter(
     "order_id",
-    "Its id, the intent hash.",
+    "The order's id (intent hash).",
     {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     "path",
     required=True,
@@ -50,7 +43,7 @@ def register_books(app: Flask, books: Books) -> None:
 @operation(
     "listOffers",
     "Order book",
-    {200: "The offers that fit, all of them."},
+    {200: "All offers that match."},
     shape=list[schema.Offer],
     headers=_LEDGER,
     cached=True,
@@ -60,7 +53,7 @@ def register_books(app: Flask, books: Books) -> None:
 def list_offers() -> Response:
     """Offers that can be taken now.
 
-    The best rate for the taker first within each direction and currency.
+    Within each direction and currency the best rate for the taker comes first.
     """
     filters = parse_filters(read_query(FILTERS, others=True))
     return _respond(_books().offers(filters))
@@ -113,7 +106,7 @@ def show_provider(address: str) -> Response:
 def list_orders() -> Response:
     """The newest orders (intents).
 
-    Newest first. Older ones have no pages: the stream tells orders as they come.
+    Newest first, without pages. The stream sends orders as they change.
     """
     wanted = parse_recent(read_query(PARAMETERS, others=True))
     return _respond(_books().newest(wanted))

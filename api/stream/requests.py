@@ -24,17 +24,17 @@ QUERY = (
     PROVIDER,
     Parameter(
         "channel",
-        "`orderbook` for offers alone, `intent` for orders alone.",
+        "`orderbook`: only offers. `intent`: only orders.",
         {"enum": ["", "orderbook", "intent"]},
     ),
     Parameter(
         "markers",
-        "1: be told of every ledger, also when it changes nothing for you.",
+        "1: also send a marker for each ledger without a matching change.",
         {"enum": ["", "0", "1"]},
     ),
     Parameter(
         "after",
-        "You have the book as of this ledger: get what came since, if that can still be told.",
+        "Ledger of the book that you have: send the changes since, if they are still stored.",
         {"type": "string", "pattern": "^([0-9]{1,18})?$"},
     ),
 )

@@ -1,4 +1,4 @@
-"""What the stream says, as types; `messages.py` writes them as bytes."""
+"""Messages of the stream as types; `messages.py` writes them as bytes."""
 
 from typing import Annotated, Literal, NotRequired
 
@@ -11,79 +11,81 @@ from api.transfers.schema import Transfer
 
 
 class NumberedMessage(TypedDict):
-    """What every message carries."""
+    """Members of every message about the book."""
 
-    ledger: Annotated[int, Field(ge=0, description="It is as of this ledger; never goes back.")]
-    seq: Annotated[int, Field(description="Counts up by one on a connection.")]
-    prevSeq: Annotated[int, Field(description="The number before; a gap: connect again.")]
+    ledger: Annotated[int, Field(ge=0, description="As of this ledger. Never decreases.")]
+    seq: Annotated[int, Field(description="Increases by one with each message.")]
+    prevSeq: Annotated[int, Field(description="The previous `seq`. After a gap, reconnect.")]
     last: NotRequired[
-        Annotated[Literal[True], Field(description="On the last message of a ledger alone.")]
+        Annotated[Literal[True], Field(description="Only on the last message of a ledger.")]
     ]
     closedAt: NotRequired[
-        Annotated[Time, Field(description="When the ledger closed; beside `last` of the newest.")]
+        Annotated[Time, Field(description="Close time, with `last` of the newest ledger.")]
     ]
 
 
 class OfferMessage(NumberedMessage):
-    """What happened to an offer; a snapshot is an `add` of each."""
+    """A change of an offer. A snapshot has an `add` for each offer."""
 
     channel: Literal["orderbook"]
     op: Literal["add", "update", "remove"]
-    entry: Annotated[Offer, Field(description="The whole offer; of a `remove`, the last one.")]
+    entry: Annotated[Offer, Field(description="The whole offer; with `remove`, as last published.")]
 
 
 class OrderMessage(NumberedMessage):
-    """An order that was opened, or has its final status."""
+    """An order that was opened or reached its final status."""
 
     channel: Literal["intent"]
     intent: Order
 
 
 class LedgerMarker(NumberedMessage):
-    """Up to here there is nothing more to tell; for who asked with `markers=1`."""
+    """All changes up to the ledger were sent. Only with `markers=1`."""
 
     channel: Literal["ledger"]
 
 
 class StreamMarker(NumberedMessage):
-    """The first message, for who asked with `after`: what it is that follows."""
+    """The first message of a connection with `after`: the kind of the messages that follow."""
 
     channel: Literal["stream"]
     mode: Annotated[
         Literal["snapshot", "resume"],
-        Field(description="`snapshot`: forget the book, it follows. `resume`: what came since."),
+        Field(description="`snapshot`: the whole book follows. `resume`: the changes follow."),
     ]
 
 
 class TransferMessage(TypedDict):
-    """A transfer of yours, as it is now; for who showed a token."""
+    """The current state of one of your transfers. Only after a token was accepted."""
 
     channel: Literal["transfer"]
     transfer: Transfer
-    number: Annotated[int, Field(ge=1, description="Of yours alone: keep the greatest.")]
+    number: Annotated[int, Field(ge=1, description="Number of your event. Store the greatest.")]
 
 
 class TransferMarker(TypedDict):
-    """Your token was taken, and you have been told everything up to the number."""
+    """Your token was accepted, and all events up to the number were sent."""
 
     channel: Literal["transfer"]
     mode: Annotated[
         Literal["snapshot", "resume"],
-        Field(description="What came before: what is not over, or what you had missed."),
+        Field(
+            description="Sent before it. `snapshot`: unfinished transfers. `resume`: missed ones."
+        ),
     ]
-    account: Annotated[str, Field(description="Whose transfers you are told of.")]
-    expiresAt: Annotated[Time, Field(description="Show a new token before.")]
-    number: Annotated[int, Field(ge=0, description="Of the last that you have been told.")]
+    account: Annotated[str, Field(description="Owner of the transfers.")]
+    expiresAt: Annotated[Time, Field(description="Expiry of the token. Send a new one before.")]
+    number: Annotated[int, Field(ge=0, description="Number of the last event that was sent.")]
 
 
 class Authentication(TypedDict):
-    """Who you are: your transfers are told from here on. The one thing that a client may say."""
+    """Your token: from now on your transfers are sent. The only message that a client sends."""
 
     auth: Annotated[str, Field(description="A bearer token.")]
     after: NotRequired[
         Annotated[
             int | None,
-            Field(ge=0, description="You have been told everything up to this `number` of yours."),
+            Field(ge=0, description="`number` of the last event that you have."),
         ]
     ]
 
@@ -92,4 +94,4 @@ MESSAGES = (
     *(OfferMessage, OrderMessage, LedgerMarker, StreamMarker),
     *(TransferMessage, TransferMarker),
 )
-"""All that a client may hear."""
+"""Every message that the server sends."""

@@ -105,7 +105,7 @@ def stream_of(app: object) -> Stream | None:
 @operation(
     "openStream",
     "Stream",
-    {101: "The connection is a WebSocket now."},
+    {101: "The connection is a WebSocket."},
     parameters=(*QUERY, *_HANDSHAKE),
     refusals=(
         *("BAD_FILTER", "BAD_ADDRESS", "BAD_AFTER", "BAD_HANDSHAKE"),
@@ -117,8 +117,8 @@ def stream_of(app: object) -> Stream | None:
 def ask_to_upgrade() -> NoReturn:
     """Offers and orders as they change (WebSocket).
 
-    What is said once the connection is upgraded is in [/asyncapi.json](/asyncapi.json). What is
-    wrong with the query is told before.
+    The messages are described in [/asyncapi.json](/asyncapi.json). Errors of the query are answered
+    before the upgrade.
     """
     raise UpgradeRequired("this path speaks WebSocket: connect with ws:// or wss://")
 

@@ -1,1 +1,1 @@
-"""`/v1/webhooks`: where owners want to be told of their transfers, and what was told there."""
+"""`/v1/webhooks`: URLs that receive the events of owners' transfers, and their deliveries."""

@@ -15,21 +15,21 @@ DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 MAX_URL_LENGTH = 2000
 MAX_EVENT_NUMBER = 2**63 - 1
 
-WEBHOOK_ID = Parameter("webhook", "Its id.", place="path", required=True)
+WEBHOOK_ID = Parameter("webhook", "The webhook's id.", place="path", required=True)
 EVENTS = (
     Parameter(
         "after",
-        "Those after this number: `next_after` of the page before.",
+        "Events after this number: `next_after` of the previous page.",
         {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
     ),
     Parameter(
         "limit",
-        "How many.",
+        "Maximum number of events.",
         {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     ),
     Parameter(
         "missed",
-        "1: those alone that were not delivered.",
+        "1: only events that were not delivered.",
         {"type": "string", "enum": ["0", "1"]},
     ),
 )
@@ -49,14 +49,14 @@ class NewWebhook(Strict):
     """The body of `POST /v1/webhooks`."""
 
     url: Annotated[
-        str, Field(description="https, of a host with a name, such as https://shop.example/hooks.")
+        str, Field(description="An https URL with a host name, such as https://shop.example/hooks.")
     ]
     after: Annotated[
         int | None,
         Field(
             ge=0,
             le=MAX_EVENT_NUMBER,
-            description="What you were told after this number is sent. Left out: what comes.",
+            description="Send events after this number. Default: only new events.",
         ),
     ] = None
 

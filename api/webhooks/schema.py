@@ -1,4 +1,4 @@
-"""What `/v1/webhooks` shows, as types: `responses.py` makes them, the document is made of them."""
+"""Bodies of `/v1/webhooks` as types: `responses.py` builds them, the document describes them."""
 
 from typing import Annotated, Literal
 
@@ -12,12 +12,12 @@ from indexer.transfers.state_machine import Sep24Status, Stage
 
 WebhookId = Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="16 random bytes.")]
 _Number = Annotated[
-    int, Field(ge=0, description="Of an event, as your stream has it: from 1, yours alone.")
+    int, Field(ge=0, description="Number of an event of your transfers, from 1, as on the stream.")
 ]
 
 
 class Webhook(TypedDict):
-    """A place where you are told of your transfers, and how that goes."""
+    """A URL that receives the events of your transfers, and the state of its deliveries."""
 
     id: WebhookId
     url: str
@@ -26,31 +26,31 @@ class Webhook(TypedDict):
     state: Annotated[
         Literal["active", "failing", "stopped"],
         Field(
-            description="failing: the last attempt was not taken. stopped: nothing is sent there "
-            "any more; register it again, `after` its `position`."
+            description="failing: the last attempt failed. stopped: nothing is sent any more; "
+            "register the URL again with its `position` as `after`."
         ),
     ]
     stopped_reason: Annotated[
         Literal["gone", "unreachable"] | None,
         Field(description="gone: it answered 410. unreachable: three events were given up."),
     ]
-    position: Annotated[_Number, Field(description="Up to it all was delivered or given up.")]
-    failures: Annotated[int, Field(ge=0, description="Attempts in a row that were not taken.")]
+    position: Annotated[_Number, Field(description="Events up to it are delivered or given up.")]
+    failures: Annotated[int, Field(ge=0, description="Failed attempts in a row.")]
     last_attempt_at: TimeText | None
     next_attempt_at: Annotated[
-        TimeText | None, Field(description="null unless it waits after a failure.")
+        TimeText | None, Field(description="null unless a retry is scheduled.")
     ]
 
 
 class RegisteredWebhook(Webhook):
-    """A webhook, and its secret when it is new."""
+    """A webhook, with its secret if it is new."""
 
     secret: Annotated[
         str | None,
         Field(
             pattern="^whsec_[A-Za-z0-9+/]{43}=$",
-            description="Verifies the `v1` signatures (HMAC-SHA256) with any library of Standard "
-            "Webhooks. Shown by the `201` alone: keep it. null: the webhook was there already.",
+            description="Verifies `v1` signatures (HMAC-SHA256) with any library of Standard "
+            "Webhooks. Only the `201` shows it: store it. null: the webhook existed.",
         ),
     ]
 
@@ -63,33 +63,33 @@ class WebhookList(TypedDict):
         str | None,
         Field(
             pattern="^whpk_[A-Za-z0-9+/]{43}=$",
-            description="Whose signatures (Ed25519) they carry, as stellar.toml says it; null: "
-            "this service has none.",
+            description="Key of the `v1a` signatures (Ed25519), also in stellar.toml. null: this "
+            "service has none.",
         ),
     ]
 
 
 class Delivery(TypedDict):
-    """What came of sending an event."""
+    """State of an event's delivery."""
 
     state: Annotated[
         Literal["waiting", "retrying", "delivered", "given_up"],
-        Field(description="given_up: it is not tried again. waiting: its turn has not come."),
+        Field(description="waiting: no attempt yet. given_up: no further attempt."),
     ]
     attempts: Annotated[int, Field(ge=0)]
     first_at: TimeText | None
     last_at: TimeText | None
     status: Annotated[
-        int | None, Field(description="What the place answered last; null for no answer.")
+        int | None, Field(description="Last status of the response; null without a response.")
     ]
     error: Annotated[
         str | None,
-        Field(description="Why there was no answer, such as TimeoutError or NotPublic."),
+        Field(description="Why there was no response, such as TimeoutError or NotPublic."),
     ]
 
 
 class WebhookEvent(TypedDict):
-    """A change of a transfer, as it is sent, and what came of that."""
+    """A change of a transfer, and its delivery."""
 
     number: _Number
     at: TimeText
@@ -101,7 +101,7 @@ class WebhookEvent(TypedDict):
 
 
 class WebhookEventList(TypedDict):
-    """A page of a webhook's events, in their order."""
+    """A page of a webhook's events, in order of number."""
 
     events: list[WebhookEvent]
     next_after: Annotated[
@@ -110,7 +110,7 @@ class WebhookEventList(TypedDict):
 
 
 class ChangedTransfer(TypedDict):
-    """Which transfer of yours came to what; its money is read from the API."""
+    """The new stage of a transfer. Read its amounts from the API."""
 
     number: _Number
     transfer_id: str
@@ -123,36 +123,34 @@ class TransferChanged(TypedDict):
     """The body that is posted to a webhook."""
 
     type: Literal["transfer.changed"]
-    timestamp: Annotated[TimeText, Field(description="When it changed.")]
+    timestamp: Annotated[TimeText, Field(description="Time of the change.")]
     data: ChangedTransfer
 
 
 TRANSFER_CHANGED = CallbackDoc(
     name="transferChanged",
     tag="Webhooks",
-    summary="A transfer of yours changed",
+    summary="One of your transfers changed",
     description=(
-        "Posted to each of your webhooks, one event after the other. The signature is over "
-        "`webhook-id`, `webhook-timestamp` and the body, joined by dots, by the key of "
-        "`listWebhooks`. It may come more than once, with the same `webhook-id`."
+        "Posted to each of your webhooks, one event after the other. The signature covers "
+        "`webhook-id`, `webhook-timestamp` and the body, joined by dots; `listWebhooks` has the "
+        "key. An event may be delivered more than once, with the same `webhook-id`."
     ),
     headers=(
-        HeaderDoc("webhook-id", "Of the event, however often and to whichever place it is sent."),
-        HeaderDoc(
-            "webhook-timestamp", "Unix seconds of this attempt: refuse what is far from now."
-        ),
+        HeaderDoc("webhook-id", "Id of the event, equal for every attempt and webhook."),
+        HeaderDoc("webhook-timestamp", "Unix seconds of this attempt. Reject one far from now."),
         HeaderDoc("webhook-signature", "`v1a,` and 64 bytes as base64, by Standard Webhooks."),
     ),
     shape=TransferChanged,
     answers={
-        "2XX": "It is taken, and not sent again.",
-        "410": "Nothing is sent there any more.",
-        "default": "It is sent again, for a day; a redirect is not followed.",
+        "2XX": "The event is delivered.",
+        "410": "The webhook is stopped: nothing more is sent to it.",
+        "default": "The event is sent again, for up to a day. Redirects are not followed.",
     },
 )
 
 
 class Removed(TypedDict):
-    """Nothing is sent there any more."""
+    """The webhook was removed."""
 
     removed: Literal[True]

@@ -40,7 +40,7 @@ def require_sender(conn: Connection, public_key: str) -> None:
     newest = select(senders.public_key).order_by(senders.seen_at.desc()).limit(1)
     if conn.scalar(newest) != public_key:
         raise Unavailable(
-            "nobody sends to webhooks right now with the key that is published",
+            "no webhook sender uses the published key right now",
             code="WEBHOOKS_UNAVAILABLE",
         )
 

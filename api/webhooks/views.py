@@ -33,7 +33,7 @@ class WebhooksOff(NotFound):
 @operation(
     "registerWebhook",
     "Webhooks",
-    {201: "The webhook, new, with its secret.", 200: "The webhook that is there already."},
+    {201: "The new webhook, with its secret.", 200: "The existing webhook."},
     headers=(NO_STORE,),
     body=NewWebhook,
     refusals=(
@@ -42,11 +42,10 @@ class WebhooksOff(NotFound):
     ),
 )
 def add() -> tuple[schema.RegisteredWebhook, int]:
-    """Be told of your transfers at a place of yours.
+    """Register a URL for the events of your transfers.
 
-    Each change of a transfer of yours is posted there, signed (Standard Webhooks, HMAC and
-    Ed25519), in order, and again until it is answered with 2xx. The same place again is the
-    same webhook.
+    Each change of your transfers is posted to the URL in order, signed (Standard Webhooks, HMAC and
+    Ed25519), and repeated until a 2xx response. The same URL again returns the same webhook.
     """
     key = deps().webhook_key
     if key is None:
@@ -64,12 +63,12 @@ def add() -> tuple[schema.RegisteredWebhook, int]:
 @operation(
     "listWebhooks",
     "Webhooks",
-    {200: "All of them."},
+    {200: "All your webhooks."},
     headers=(NO_STORE,),
     refusals=("UNKNOWN_PARAMETER",),
 )
 def show_all() -> schema.WebhookList:
-    """Your webhooks, and the key that verifies what they are sent."""
+    """List your webhooks, and the key that verifies their events."""
     read_query(())
     with snapshot() as conn:
         shown = [webhook_response(row) for row in list_webhooks(conn, owner())]
@@ -86,7 +85,7 @@ def show_all() -> schema.WebhookList:
     refusals=("WEBHOOK_NOT_FOUND",),
 )
 def show(webhook: str) -> schema.Webhook:
-    """How it goes with a webhook."""
+    """Show a webhook and the state of its deliveries."""
     with snapshot() as conn:
         return webhook_response(access_webhook(conn, owner(), webhook))
 
@@ -95,15 +94,15 @@ def show(webhook: str) -> schema.Webhook:
 @operation(
     "removeWebhook",
     "Webhooks",
-    {200: "It is taken back."},
+    {200: "The webhook is removed."},
     headers=(NO_STORE,),
     parameters=(WEBHOOK_ID,),
     refusals=("WEBHOOK_NOT_FOUND",),
 )
 def take_back(webhook: str) -> schema.Removed:
-    """Have nothing sent there any more.
+    """Remove a webhook.
 
-    What is under way at that moment may still arrive.
+    A running attempt may still arrive.
     """
     with deps().engine.begin() as conn:
         remove(conn, access_webhook(conn, owner(), webhook).id)
@@ -114,15 +113,15 @@ def take_back(webhook: str) -> schema.Removed:
 @operation(
     "listWebhookEvents",
     "Webhooks",
-    {200: "A page of them."},
+    {200: "A page of events."},
     headers=(NO_STORE,),
     parameters=(WEBHOOK_ID, *EVENTS),
     refusals=("BAD_AFTER", "BAD_FILTER", "BAD_LIMIT", "UNKNOWN_PARAMETER", "WEBHOOK_NOT_FOUND"),
 )
 def show_events(webhook: str) -> schema.WebhookEventList:
-    """What is sent to a webhook, and what came of it.
+    """List a webhook's events and their deliveries.
 
-    With `missed=1`, what it has not taken: read it here instead.
+    With `missed=1`, only events that were not delivered.
     """
     page = read_page(read_query({"after", "limit", "missed"}))
     with snapshot() as conn:
