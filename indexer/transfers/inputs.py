@@ -5,10 +5,11 @@ are block times, those of rows the database's clock.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
+from indexer.chains.events import Provenance
 from indexer.config.routes import Mechanism
-from indexer.movements.fold import MovementStage as MovementStage
+from indexer.movements.fold import MovementStage
 from warehouse_schema.identifiers import (
     Address,
     BaseUnits,
@@ -64,6 +65,11 @@ class ChainPosition:
     chain: ChainId
     tx: TxHash
     at: UnixSeconds
+
+    @classmethod
+    def of(cls, seen: Provenance) -> Self:
+        """The position of an event."""
+        return cls(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
 
 
 @dataclass(frozen=True, slots=True)

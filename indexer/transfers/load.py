@@ -47,8 +47,8 @@ class LoadedTransfer:
 
 
 @dataclass(slots=True)
-class _RelayRows:
-    """What the relay did and found for one transfer, and what its client submitted."""
+class _Rows:
+    """What is stored of one transfer beside its terms and movements."""
 
     submissions: list[SentTransaction] = field(default_factory=list)
     attempts: list[SentTransaction] = field(default_factory=list)
@@ -58,15 +58,10 @@ class _RelayRows:
     rewound: dict[TxHash, RewoundSource] = field(default_factory=dict)
     count: int = 0
     """Rows of submissions, attempts, closed slots and obstacles (a cleared one counts twice)."""
-
-
-@dataclass(slots=True)
-class _Deposits:
-    """Payments to a deposit address, and its refunds."""
-
     paid: list[Payment] = field(default_factory=list)
     returned: list[Payment] = field(default_factory=list)
     unproven: set[BlockKey] = field(default_factory=set)
+    """Blocks with further payments."""
 
 
 def load_transfers(
@@ -94,16 +89,17 @@ def load_transfers(
         terms.append(TransferTerms(**values))
     unlabelled = [each for each in terms if each.mechanism != "cctp"]
     together = load_interchangeable(conn, unlabelled)
-    sent = _load_relay_rows(conn, {*ids, *(each.id for each in together)}, ids)
+    found: dict[str, _Rows] = defaultdict(_Rows)
+    _add_relay_rows(conn, {*ids, *(each.id for each in together)}, ids, found)
     named: dict[TxHash, set[str]] = defaultdict(set)
-    for transfer, rows in sent.items():
+    for transfer, rows in found.items():
         for transaction in (*rows.submissions, *rows.attempts):
             named[transaction.tx].add(transfer)
     movements = load_movements(conn, network, terms, together, named)
-    deposits = _load_deposits(conn, terms)
+    _add_deposits(conn, terms, found)
     loaded: list[LoadedTransfer] = []
     for each in sorted(terms, key=lambda each: each.id):
-        own, moved, paid_in = sent[each.id], movements[each.id], deposits[each.id]
+        own, moved = found[each.id], movements[each.id]
         cancelled_at, expired_at = closed[each.id]
         inputs = TransferInputs(
             terms=each,
@@ -114,8 +110,8 @@ def load_transfers(
             dead=frozenset(own.dead),
             failed=tuple(sorted(own.failed)),
             rewound=tuple(own.rewound.values()),
-            paid=tuple(paid_in.paid),
-            returned=tuple(paid_in.returned),
+            paid=tuple(own.paid),
+            returned=tuple(own.returned),
             matched=tuple(moved.matched),
             extras=tuple(moved.extras),
             obstacles=tuple(own.obstacles),
@@ -125,17 +121,16 @@ def load_transfers(
                 inputs,
                 keys=tuple(sorted(moved.keys)),
                 input_rows=own.count + (cancelled_at is not None),
-                unproven=frozenset(paid_in.unproven | moved.unproven),
+                unproven=frozenset(own.unproven | moved.unproven),
             )
         )
     return loaded
 
 
-def _load_relay_rows(
-    conn: Connection, sent_by: Collection[str], ids: Collection[str]
-) -> dict[str, _RelayRows]:
-    """Transfer → its rows: transactions of all `sent_by`, the rest of `ids` only."""
-    found: dict[str, _RelayRows] = defaultdict(_RelayRows)
+def _add_relay_rows(
+    conn: Connection, sent_by: Collection[str], ids: Collection[str], found: dict[str, _Rows]
+) -> None:
+    """Rows of clients and relay: transactions of all `sent_by`, the rest of `ids` only."""
     submitted = submissions.c
     query = (
         select(submitted.transfer, unix_seconds(submitted.submitted_at), submitted.tx_hash)
@@ -154,7 +149,6 @@ def _load_relay_rows(
     for transfer, at, tx, purpose in conn.execute(signings):
         found[transfer].attempts.append(SentTransaction(UnixSeconds(at), tx, purpose))
         found[transfer].count += 1
-    _add_closed_slots(conn, ids, found)
     lost = lost_sources.c
     losses = (
         select(lost.transfer, lost.tx_hash, unix_seconds(lost.lost_at), lost.paid)
@@ -178,10 +172,10 @@ def _load_relay_rows(
         if row.cleared_at is None:
             obstacle = Obstacle(UnixSeconds(row.since), row.kind, row.detail)
             found[row.transfer].obstacles.append(obstacle)
-    return found
+    _add_closed_slots(conn, ids, found)
 
 
-def _add_closed_slots(conn: Connection, ids: Collection[str], found: dict[str, _RelayRows]) -> None:
+def _add_closed_slots(conn: Connection, ids: Collection[str], found: dict[str, _Rows]) -> None:
     """Transactions of closed slots: dead ones, and submissions that failed in a ledger."""
     columns = slots.c
     hashes = (
@@ -213,19 +207,21 @@ def _add_closed_slots(conn: Connection, ids: Collection[str], found: dict[str, _
             own.failed.append(
                 FailedTransaction(UnixSeconds(closed_at), TxHash(key), UnixSeconds(submitted_at))
             )
-        # A submission that a ledger took has moved the money, though no fact may show it here:
-        # nobody signs another. Only an approval moves nothing; the burn is signed after it.
-        moves_money = signed is None or called_function(signed) != "approve"
-        if (purpose, outcome) != ("submit", "confirmed") or not moves_money:
-            own.dead |= {*sent, key} if purpose == "submit" else set(sent)
+        # A submission that a ledger took has moved the money, even if no fact shows it yet: another
+        # one must not be signed. Only an approval moves nothing; the burn is signed after it.
+        is_applied = (purpose, outcome) == ("submit", "confirmed")
+        if is_applied and (signed is None or called_function(signed) != "approve"):
+            continue
+        own.dead |= {*sent, key} if purpose == "submit" else set(sent)
 
 
-def _load_deposits(conn: Connection, terms: Sequence[TransferTerms]) -> dict[str, _Deposits]:
+def _add_deposits(
+    conn: Connection, terms: Sequence[TransferTerms], found: dict[str, _Rows]
+) -> None:
     by_address = {each.deposit_address: each for each in terms if each.deposit_address is not None}
     paid = events_by_key(conn, Erc20Transfer, "recipient", list(by_address))
     refunds = events_by_key(conn, DepositRefunded, "deposit", list(by_address))
     unproven = find_unproven(conn, (event.seen for event in (*paid, *refunds)))
-    found: dict[str, _Deposits] = defaultdict(_Deposits)
     events: list[Erc20Transfer | DepositRefunded] = [*paid, *refunds]
     for event in events:
         seen = event.seen
@@ -238,7 +234,5 @@ def _load_deposits(conn: Connection, terms: Sequence[TransferTerms]) -> dict[str
         if (seen.chain, seen.block_hash) in unproven:
             own.unproven.add((seen.chain, seen.block_hash))
             continue
-        place = ChainPosition(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
-        payment = Payment(place, Address(event.token), event.amount)
+        payment = Payment(ChainPosition.of(seen), Address(event.token), event.amount)
         (own.paid if isinstance(event, Erc20Transfer) else own.returned).append(payment)
-    return found

@@ -9,8 +9,10 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     LargeBinary,
+    and_,
     bindparam,
     func,
+    or_,
     select,
 )
 
@@ -83,9 +85,7 @@ def load_movements(
     if any(each.mechanism == "oft" for each in together):
         _add_sends(conn, network, together, named, finals, found)
     if any(each.mechanism == "payment" for each in together):
-        payments = _payments(conn, network, together)
-        for transfer, own in matching.assign_movements(together, payments, named).items():
-            found[transfer].matched += [_payment_movement(each) for each in own]
+        _add_payments(conn, network, together, named, found)
     return found
 
 
@@ -99,87 +99,67 @@ def _add_burns(
     finals: Mapping[ChainId, Height],
     found: dict[str, TransferMovements],
 ) -> None:
-    burns = list(_own_burns(conn, network, labelled))
-    extras = list(_extra_burns(conn, network, labelled))
+    burns = list(_burns(conn, network, labelled))
     mints = list(_mints(conn, network, labelled))
-    keys = {burn.message.burn_key for _, burn in (*burns, *extras)}
+    keys = {burn.message.burn_key for _, burn, _ in burns}
     keys |= {mint.message.burn_key for _, mint in mints}
     rows, unproven = _proven_rows(
         conn, MessageReceived, "burn_key", {key for key in keys if key is not None}
     )
-    delivering = (row for own in rows.values() for row in own if row.stage == "DELIVERING")
+    delivering = (row for of_key in rows.values() for row in of_key if row.stage == "DELIVERING")
     nonces = [Bytes32(row.message_id) for row in delivering if row.message_id is not None]
     ready = attested_at(conn, nonces)
-    for each, burn in burns:
+    for terms, burn, match in burns:
         seen = burn.message.seen
         row = _take(rows, burn.message.burn_key, source_tx=seen.tx_hash)
-        if row is not None:
-            place = ChainPosition(
-                seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time
-            )
-            found[each.id].matched.append(_matched(row, place, finals, ready))
-            found[each.id].keys.add(row.group_key)
-            found[each.id].unproven |= unproven[row.id]
-    for each, burn in extras:
-        row = _take(rows, burn.message.burn_key, source_tx=burn.message.seen.tx_hash)
-        if row is not None:
-            found[each.id].extras.append(row.id)
-            found[each.id].keys.add(row.group_key)
-    for each, mint in mints:
+        if row is None:
+            continue
+        own = found[terms.id]
+        own.keys.add(row.group_key)
+        if match == "extra":
+            own.extras.append(row.id)
+        else:
+            own.matched.append(_matched(row, ChainPosition.of(seen), finals, ready))
+            own.unproven |= unproven[row.id]
+    for terms, mint in mints:
         row = _take(rows, mint.message.burn_key, source_tx=None, message_id=mint.message.nonce)
         if row is not None and unproven[row.id]:
-            found[each.id].unproven |= unproven[row.id]
+            found[terms.id].unproven |= unproven[row.id]
         elif row is not None:
-            found[each.id].matched.append(_matched(row, None, finals, ready))
-            found[each.id].keys.add(row.group_key)
+            found[terms.id].matched.append(_matched(row, None, finals, ready))
+            found[terms.id].keys.add(row.group_key)
 
 
-def _own_burns(
+def _burns(
     conn: Connection, network: Network, labelled: Mapping[bytes, TransferTerms]
-) -> Iterator[tuple[TransferTerms, Burn]]:
-    """Burns that agree with the issued one in every point, in chain order.
+) -> Iterator[tuple[TransferTerms, Burn, matching.BurnMatch]]:
+    """The transfers' own burns and their extra burns, in chain order.
 
-    Only burns by the payer and of the amount are read, so copied labels cost nothing.
+    Read are burns by the payer and of the amount, so copied labels cost nothing; and others of at
+    least an extra burn's minimum: each one read costs its sender that much.
     """
     columns = EVENT_MAPPINGS[DepositForBurn].table.c
     terms = labelled.values()
-    return _labelled_burns(
-        *(conn, network, labelled, "own"),
+    minima = {each.id: matching.min_extra_amount(network, each) for each in terms}
+    is_agreed = and_(
         columns.depositor == any_of(sorted({matching.payer(each) for each in terms})),
         columns.amount == any_amount([matching.cctp_amount(network, each) for each in terms]),
     )
-
-
-def _extra_burns(
-    conn: Connection, network: Network, labelled: Mapping[bytes, TransferTerms]
-) -> Iterator[tuple[TransferTerms, Burn]]:
-    """Burns with a transfer's label that pay its recipient otherwise than agreed.
-
-    Smaller ones than the minimum are not read: each one read costs its sender that much.
-    """
-    amount = EVENT_MAPPINGS[DepositForBurn].table.c.amount
-    minima = {each.id: matching.min_extra_amount(network, each) for each in labelled.values()}
-    enough = amount >= min(minima.values())
-    for each, burn in _labelled_burns(conn, network, labelled, "extra", enough):
-        if burn.deposit.amount >= minima[each.id]:
-            yield each, burn
-
-
-def _labelled_burns(
-    conn: Connection,
-    network: Network,
-    labelled: Mapping[bytes, TransferTerms],
-    wanted: matching.BurnMatch,
-    *conditions: ColumnElement[bool],
-) -> Iterator[tuple[TransferTerms, Burn]]:
-    is_labelled = last_16_bytes("hook_data") == any_bytes(labelled)
-    seen = events_where(conn, DepositForBurn, is_labelled, *conditions)
+    seen = events_where(
+        conn,
+        DepositForBurn,
+        last_16_bytes("hook_data") == _any_bytes(labelled),
+        or_(is_agreed, columns.amount >= min(minima.values())),
+    )
     events = events_of_transactions(conn, BURN_EVENTS, [event.seen for event in seen])
     for of_transaction in group_by_transaction(events):
         for burn in pair_burns(of_transaction):
             each = labelled.get(transfer_tag(burn.deposit.hook_data) or b"")
-            if each is not None and matching.match_burn(network, each, burn) == wanted:
-                yield each, burn
+            if each is None:
+                continue
+            match = matching.match_burn(network, each, burn)
+            if match == "own" or (match == "extra" and burn.deposit.amount >= minima[each.id]):
+                yield each, burn, match
 
 
 def _mints(
@@ -190,10 +170,10 @@ def _mints(
     seen = events_where(
         conn,
         MessageReceived,
-        last_16_bytes("message_body") == any_bytes(labelled),
+        last_16_bytes("message_body") == _any_bytes(labelled),
         # `bool_op`, because `==` would put `ANY` on the left, which Postgres does not accept.
         func.substring(body, matching.BODY_START + 1, matching.BODY_SIZE).bool_op("=")(
-            any_bytes(matching.amount_and_sender(network, each) for each in labelled.values())
+            _any_bytes(matching.amount_and_sender(network, each) for each in labelled.values())
         ),
     )
     events = events_of_transactions(conn, MINT_EVENTS, [event.seen for event in seen])
@@ -204,7 +184,7 @@ def _mints(
                 yield each, mint
 
 
-def any_bytes(words: Iterable[bytes]) -> ColumnElement[bytes]:
+def _any_bytes(words: Iterable[bytes]) -> ColumnElement[bytes]:
     """`ANY` over byte strings, for a column of bytes."""
     return func.any(bindparam(None, sorted(set(words)), type_=ARRAY(LargeBinary)))
 
@@ -327,9 +307,13 @@ def _add_sends(
                 found[transfer].unproven |= unproven[row.id]
 
 
-def _payments(
-    conn: Connection, network: Network, together: Sequence[TransferTerms]
-) -> list[matching.UnlabelledMovement]:
+def _add_payments(
+    conn: Connection,
+    network: Network,
+    together: Sequence[TransferTerms],
+    named: Mapping[TxHash, Collection[str]],
+    found: dict[str, TransferMovements],
+) -> None:
     columns = EVENT_MAPPINGS[AssetMovement].table.c
     moved = events_where(
         conn,
@@ -337,19 +321,20 @@ def _payments(
         columns.sender == any_of(sorted({matching.payer(each) for each in together})),
         columns.amount == any_amount([each.amount_in for each in together]),
     )
-    payments = (matching.payment_movement(network.stellar, each) for each in moved)
-    return [each for each in payments if each is not None]
-
-
-def _payment_movement(payment: matching.UnlabelledMovement) -> MatchedMovement:
-    return MatchedMovement(
-        movement=payment.id,
-        source=payment.place,
-        is_final=True,
-        stage="COMPLETED",
-        why=None,
-        ready_at=None,
-        delivered=DeliveryReceipt(payment.destination, payment.tx, payment.at),
-        amount_out=BaseUnits(payment.amount),
-        message_id=None,
-    )
+    between_holders = (matching.payment_movement(network.stellar, each) for each in moved)
+    payments = [each for each in between_holders if each is not None]
+    for transfer, own in matching.assign_movements(together, payments, named).items():
+        found[transfer].matched += [
+            MatchedMovement(
+                movement=each.id,
+                source=each.place,
+                is_final=True,
+                stage="COMPLETED",
+                why=None,
+                ready_at=None,
+                delivered=DeliveryReceipt(each.destination, each.place.tx, each.place.at),
+                amount_out=BaseUnits(each.amount),
+                message_id=None,
+            )
+            for each in own
+        ]

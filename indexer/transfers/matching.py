@@ -13,11 +13,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from indexer.addresses import (
-    account_as_bytes32,
-    contract_as_bytes32,
-    evm_as_bytes32,
-)
+from eth_utils.hexadecimal import decode_hex
+
+from indexer.addresses import account_as_bytes32, contract_as_bytes32, evm_as_bytes32
 from indexer.bridges.cctp.message import forward_recipient, parse_burn_body, transfer_tag
 from indexer.bridges.oft.events import OftSent, PacketSent
 from indexer.bridges.tokens.events import AssetMovement
@@ -31,7 +29,6 @@ from warehouse_schema.identifiers import (
     EvmAddress,
     StellarAddress,
     TxHash,
-    UnixSeconds,
     is_evm,
 )
 
@@ -63,7 +60,7 @@ def min_extra_amount(network: Network, terms: TransferTerms) -> int:
 def amount_and_sender(network: Network, terms: TransferTerms) -> bytes:
     """Amount and sender as in the body of the transfer's burn message, side by side."""
     sender = _word(terms.source_chain, payer(terms))
-    return cctp_amount(network, terms).to_bytes(32, "big") + bytes.fromhex(sender[2:])
+    return cctp_amount(network, terms).to_bytes(32, "big") + decode_hex(sender)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +166,11 @@ def _word(chain: ChainId, address: Address) -> Bytes32:
 class UnlabelledMovement:
     """A send or payment without a label. Sorts in chain order, within one chain."""
 
-    at: UnixSeconds
-    height: int
-    position: int
+    place: ChainPosition
+    """On the source chain."""
     id: str
     """oft:<guid>, or payment:<tx>:<position>."""
-    tx: TxHash
     mechanism: Literal["oft", "payment"]
-    source: ChainId
     destination: ChainId
     sender: Address
     recipient: Bytes32
@@ -184,27 +178,18 @@ class UnlabelledMovement:
     amount: int
     """Source chain base units."""
 
-    @property
-    def place(self) -> ChainPosition:
-        """Position on the source chain."""
-        return ChainPosition(self.height, self.position, self.source, self.tx, self.at)
-
 
 def oft_movement(network: Network, sent: OftSent, packet: PacketSent) -> UnlabelledMovement | None:
     """The movement of an OFT send; None when its destination is no chain of ours."""
-    seen, chain = sent.seen, network.chain(sent.seen.chain)
+    chain = network.chain(sent.seen.chain)
     destination = network.chain_of_eid(sent.dst_eid)
     token = chain.usdt0_contract if isinstance(chain, StellarChain) else chain.usdt0
     if destination is None or token is None:
         return None
     return UnlabelledMovement(
-        at=seen.block_time,
-        height=seen.height,
-        position=seen.position,
+        place=ChainPosition.of(sent.seen),
         id=f"oft:{sent.guid}",
-        tx=seen.tx_hash,
         mechanism="oft",
-        source=seen.chain,
         destination=destination,
         sender=sent.from_address,
         recipient=packet.send_to,
@@ -221,13 +206,9 @@ def payment_movement(stellar: StellarChain, movement: AssetMovement) -> Unlabell
         return None
     seen = movement.seen
     return UnlabelledMovement(
-        at=seen.block_time,
-        height=seen.height,
-        position=seen.position,
+        place=ChainPosition.of(seen),
         id=f"payment:{seen.tx_hash}:{seen.position}",
-        tx=seen.tx_hash,
         mechanism="payment",
-        source=seen.chain,
         destination=seen.chain,
         sender=Address(movement.sender),
         recipient=_word(seen.chain, Address(movement.recipient)),
@@ -260,14 +241,14 @@ def assign_movements(
         by_kind[kind].append(terms)
     given: dict[str, list[UnlabelledMovement]] = {}
     # Submitted ones first, or another movement could take their transfer.
-    for each in sorted(moved, key=lambda each: (each.tx not in named, each)):
+    for each in sorted(moved, key=lambda each: (each.place.tx not in named, each)):
         equal = by_kind[
-            *(each.mechanism, each.source, each.destination),
+            *(each.mechanism, each.place.chain, each.destination),
             *(each.sender, each.recipient, each.token, each.amount),
         ]
-        names = named.get(each.tx, ())
+        names = named.get(each.place.tx, ())
         own = [one for one in equal if one.id in names or one.deposit_address is not None]
-        earlier = [one for one in equal if one.started_at <= each.at]
+        earlier = [one for one in equal if one.started_at <= each.place.at]
         free = (one.id for one in (*own, *earlier) if one.id not in given)
         # With no free transfer left, it is one more of its own transfer's.
         chosen = next(free, own[0].id if own else None)

@@ -224,7 +224,9 @@ def named(number: int, **changes) -> TransferTerms:
 
 
 def owners(given: dict[str, tuple[UnlabelledMovement, ...]]) -> dict[int, list[str]]:
-    return {int(transfer, 16): [each.tx[2] for each in own] for transfer, own in given.items()}
+    return {
+        int(transfer, 16): [each.place.tx[2] for each in own] for transfer, own in given.items()
+    }
 
 
 def test_sends_are_assigned_in_order_of_both():
@@ -242,19 +244,19 @@ def test_submitted_send_belongs_to_its_transfer():
 @pytest.mark.parametrize("submitted_for", [[1], [2], [1, 2]])
 def test_bundle_of_two_sends_serves_two_transfers(submitted_for):
     sends = [send(), send(guid=Bytes32("0x" + "68" * 32))]
-    names = {send().tx: [named(each).id for each in submitted_for]}
+    names = {send().place.tx: [named(each).id for each in submitted_for]}
     assert owners(assign_movements([named(1), named(2)], sends, names)) == {1: ["a"], 2: ["a"]}
 
 
 def test_excess_sends_stay_with_the_submitting_transfer():
     sends = [send(), send(guid=Bytes32("0x" + "68" * 32))]
-    given = assign_movements([named(1)], sends, {send().tx: [named(1).id]})
+    given = assign_movements([named(1)], sends, {send().place.tx: [named(1).id]})
     assert owners(given) == {1: ["a", "a"]}
 
 
 def test_submission_that_moves_another_amount_is_unmatched():
     other = send(amount_sent=BaseUnits(7_000_001))
-    assert assign_movements([named(1)], [other], {other.tx: [named(1).id]}) == {}
+    assert assign_movements([named(1)], [other], {other.place.tx: [named(1).id]}) == {}
 
 
 @pytest.mark.parametrize(
@@ -270,9 +272,9 @@ def test_send_with_other_fields_is_unmatched(changes):
 
 
 def test_send_before_the_transfer_needs_a_submission():
-    later = replace(named(1), started_at=send().at + 1)
+    later = replace(named(1), started_at=send().place.at + 1)
     assert assign_movements([later], [send()], {}) == {}
-    assert assign_movements([later], [send()], {send().tx: [later.id]}) != {}
+    assert assign_movements([later], [send()], {send().place.tx: [later.id]}) != {}
 
 
 def test_all_sends_from_deposit_address_are_its_transfers():
