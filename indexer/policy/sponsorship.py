@@ -79,12 +79,19 @@ def all_sponsors(conn: Connection, chain: ChainId) -> list[Sponsor]:
         for each in account_statuses(conn)
         if each.chain == chain and each.duty == "sponsor" and not each.is_silent
     }
-    query = select(sponsors).where(sponsors.c.chain == chain).order_by(sponsors.c.account)
+    used = select(func.max(slots.c.number)).where(
+        slots.c.chain == chain, slots.c.account == sponsors.c.account
+    )
+    query = (
+        select(sponsors, func.coalesce(used.scalar_subquery(), 0).label("last_used"))
+        .where(sponsors.c.chain == chain)
+        .order_by(sponsors.c.account)
+    )
     return [
         Sponsor(
             chain=chain,
             account=StellarAddress(row.account),
-            next_number=max(row.next_number, _after_slots(conn, chain, row.account)),
+            next_number=max(row.next_number, row.last_used + 1),
             min_deposit=BaseUnits(int(row.min_deposit)),
             payer_budget=Stroops(int(row.payer_budget)),
             budget_left=Stroops(int(row.budget_left)),
@@ -93,14 +100,6 @@ def all_sponsors(conn: Connection, chain: ChainId) -> list[Sponsor]:
         for row in conn.execute(query)
         if row.account in reported
     ]
-
-
-def _after_slots(conn: Connection, chain: ChainId, account: str) -> int:
-    columns = slots.c
-    query = select(func.max(columns.number)).where(
-        columns.chain == chain, columns.account == account
-    )
-    return (conn.scalar(query) or 0) + 1
 
 
 def sponsor_refusal(
