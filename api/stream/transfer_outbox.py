@@ -107,7 +107,7 @@ def revoked_among(conn: Connection, ids: Iterable[str]) -> set[str]:
 
 def _open_transfers(conn: Connection, owner: StellarAddress) -> dict[OwnedTransferId, int]:
     """The owner's newest transfers that are not over → number of each one's last event."""
-    stages = [stage for stage in state_machine.STAGES if state_machine.is_outstanding(stage)]
+    stages = [stage for stage in state_machine.STAGES if not state_machine.is_terminal(stage)]
     newest = (
         select(transfers.c.id)
         .join(transfer_states, transfer_states.c.transfer == transfers.c.id)

@@ -1,7 +1,7 @@
 """Details of transfers: agreement and state, folded from what this transaction sees."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -21,12 +21,12 @@ from warehouse_schema.projections import movements, transfer_states
 from warehouse_schema.queries import any_of
 
 MAX_EXTRAS = 20
-"""Attested extra movements that are shown of a transfer: anybody can create extra movements."""
+"""Attested extra movements that are shown of a transfer: anyone can create extra movements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferAgreement:
-    """Columns of a transfer and its quote that never change."""
+    """Columns of a transfer, and of its quote, that never change."""
 
     id: OwnedTransferId
     quote: str
@@ -54,32 +54,17 @@ class TransferDetails:
     agreed: TransferAgreement
     state: TransferState
     finish: Attestation | None
-    """With which anybody may deliver it now."""
+    """With which anyone may deliver it now."""
     finish_extras: tuple[tuple[str, Attestation], ...] = ()
     """Attestations of undelivered extra movements by id, the oldest first, at most `MAX_EXTRAS`."""
     changed_at: datetime | None = None
     """Last change of the state; None since its creation."""
 
 
-_AGREEMENT_COLUMNS = (
-    transfers.c.id,
-    transfers.c.quote,
-    quotes.c.route,
-    quotes.c.funding_mode,
-    quotes.c.source_chain,
-    quotes.c.source_asset,
-    quotes.c.source_address,
-    quotes.c.dest_chain,
-    quotes.c.dest_asset,
-    quotes.c.dest_address,
-    quotes.c.amount_in,
-    quotes.c.amount_out,
-    quotes.c.fee,
-    transfers.c.deposit_address,
-    transfers.c.deposit_operator,
-    transfers.c.started_at,
-    transfers.c.expires_at,
-)
+_AGREEMENT_COLUMNS = [
+    (transfers if field.name in transfers.c else quotes).c[field.name]
+    for field in fields(TransferAgreement)
+]
 
 
 def load_details(
@@ -97,24 +82,17 @@ def load_details(
     details = []
     for transfer in ids:
         agreed, state = agreements[transfer], states[transfer]
-        own = {*state.extras}
+        own, own_finish = {*state.extras}, None
+        if state.self_finish is not None:
+            own_finish = finish.get((agreed.source_chain, state.self_finish))
         finish_extras = (
             (extra.id, attested)
             for extra in extras
             if extra.id in own
             and (attested := finish.get((extra.source_chain, extra.message_id))) is not None
         )
-        details.append(
-            TransferDetails(
-                agreed,
-                state,
-                None
-                if state.self_finish is None
-                else finish.get((agreed.source_chain, state.self_finish)),
-                tuple(islice(finish_extras, MAX_EXTRAS)),
-                changed.get(transfer),
-            )
-        )
+        shown, changed_at = tuple(islice(finish_extras, MAX_EXTRAS)), changed.get(transfer)
+        details.append(TransferDetails(agreed, state, own_finish, shown, changed_at))
     return details
 
 

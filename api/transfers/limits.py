@@ -81,7 +81,7 @@ def _require_outstanding_limit(
     if sum(unsure.values()) + added <= available:
         return
     for reading in read_transfers(conn, network, list(unsure)):
-        if state_machine.is_outstanding(reading.state.stage):
+        if not state_machine.is_terminal(reading.state.stage):
             available -= unsure[reading.terms.id]
     if added > available:
         raise Unprocessable(
@@ -95,7 +95,7 @@ def _outstanding_or_unsure(owner: StellarAddress) -> Select[Any]:
     """Rows: id, source chain, source amount, whether the stored stage may be outdated."""
     stage = transfer_states.c.stage
     final = [each for each in state_machine.STAGES if state_machine.is_final(each)]
-    outstanding = [each for each in state_machine.STAGES if state_machine.is_outstanding(each)]
+    outstanding = [each for each in state_machine.STAGES if not state_machine.is_terminal(each)]
     states = (
         select(
             transfers.c.id,

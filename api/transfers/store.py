@@ -22,7 +22,7 @@ from indexer.config.networks import EvmChain, Network
 from indexer.facts.status import chain_status_on
 from indexer.transfers import state_machine
 from indexer.transfers.read import read_transfers
-from indexer.transfers.store import lock_transfers, with_interchangeable
+from indexer.transfers.store import lock_transfers
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import (
@@ -167,7 +167,7 @@ def cancel_transfer(conn: Connection, network: Network, transfer: OwnedTransferI
     Submission, signing and expiry take the same lock and read the state under it, so the second of
     two sees what the first one wrote.
     """
-    lock_transfers(conn, with_interchangeable(conn, [transfer]))
+    lock_transfers(conn, [transfer])
     [reading] = read_transfers(conn, network, [transfer])
     stage = reading.state.stage
     if not state_machine.may_cancel(stage):

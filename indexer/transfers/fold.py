@@ -76,23 +76,23 @@ class TransferState:
     detail: str | None
     """A sentence for people, from a service or from the operator who holds the transfer."""
     timeline: tuple[StageChange, ...]
-    since: UnixSeconds | None
+    since: UnixSeconds | None = None
     """Time of the last step that has one: estimates count from here."""
-    completed_at: UnixSeconds | None
-    external_tx: TxHash | None
+    completed_at: UnixSeconds | None = None
+    external_tx: TxHash | None = None
     """The EVM transaction: burn or send, or delivery."""
-    stellar_tx: TxHash | None
-    movement: str | None
+    stellar_tx: TxHash | None = None
+    movement: str | None = None
     """Id of the movement that carries it."""
-    extras: tuple[str, ...]
+    extras: tuple[str, ...] = ()
     """Further movements that match: delivered too, to the same recipient."""
-    amount_delivered: BaseUnits | None
+    amount_delivered: BaseUnits | None = None
     """Destination chain base units."""
-    self_finish: Bytes32 | None
+    self_finish: Bytes32 | None = None
     """Nonce of an attested message that anyone may deliver now."""
-    refund: DepositRefund | None
+    refund: DepositRefund | None = None
     """None without a deposit address, or before it received anything."""
-    goes_back: tuple[Address, ...]
+    goes_back: tuple[Address, ...] = ()
     """Tokens whose whole balance at the deposit address has to be refunded now."""
 
 
@@ -143,8 +143,7 @@ def fold_transfer(inputs: TransferInputs) -> TransferState:
     elif movement is not None:
         _move(path, inputs, movement)
     elif pending:
-        sent = min(pending, key=lambda each: (each.at, each.tx))
-        path.go("SUBMITTED", sent.at, terms.source_chain, sent.tx)
+        path.go("SUBMITTED", pending[0].at, terms.source_chain, pending[0].tx)
     obstacles = sorted(
         each for each in inputs.obstacles if each.kind not in (NO_TRUSTLINE, WOULD_FAIL)
     )
@@ -215,7 +214,8 @@ def _source_transactions(inputs: TransferInputs) -> list[SentTransaction]:
     return [*inputs.submissions, *attempts]
 
 
-def _pending_sources(inputs: TransferInputs) -> tuple[PendingSource, ...]:
+def _pending_sources(inputs: TransferInputs) -> Sequence[PendingSource]:
+    """Source transactions that may still be included, the oldest first."""
     seen = {each.place.tx for each in (*inputs.paid, *inputs.returned)}
     gone = seen | inputs.dead
     rewound = [each for each in inputs.rewound if each.tx not in gone]
@@ -229,7 +229,7 @@ def _pending_sources(inputs: TransferInputs) -> tuple[PendingSource, ...]:
     held = compute_balance(inputs, (), is_reserved=True).own.held
     if payments and held < inputs.terms.amount_in <= held + expected:
         pending += payments
-    return tuple(pending)
+    return sorted(pending, key=lambda each: (each.at, each.tx))
 
 
 def _fund_or_close(
@@ -303,8 +303,7 @@ def _transactions(
         if movement.delivered is not None:
             found[is_evm(terms.dest_chain)] = movement.delivered.tx
     elif pending:
-        first = min(pending, key=lambda each: (each.at, each.tx))
-        found[is_evm(terms.source_chain)] = first.tx
+        found[is_evm(terms.source_chain)] = pending[0].tx
     return found.get(True), found.get(False)
 
 

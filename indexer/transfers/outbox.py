@@ -9,16 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Connection,
-    Text,
-    bindparam,
-    func,
-    insert,
-    select,
-)
+from sqlalchemy import ARRAY, Connection, Text, bindparam, func, insert, select
 
 from indexer.transfers.state_machine import Sep24Status, Stage
 from warehouse_schema import channels, locks
@@ -44,29 +35,16 @@ def publish_changes(conn: Connection, changes: Sequence[TransferChange]) -> None
     if not owners:
         return
     lock_names(conn, locks.TRANSFER_EVENTS, owners)
+    each_owner = func.unnest(bindparam("owners", owners, type_=ARRAY(Text)))
     # One index lookup per owner, however many events there are.
-    wanted = select(_each("owners").label("owner")).subquery()
+    wanted = select(each_owner.label("owner")).subquery()
     events = transfer_events.c
     last = select(func.max(events.number)).where(events.owner == wanted.c.owner).scalar_subquery()
     query = select(wanted.c.owner, func.coalesce(last, 0).label("last"))
-    numbers = {row.owner: row.last for row in conn.execute(query, {"owners": owners})}
+    numbers = {row.owner: row.last for row in conn.execute(query)}
     rows: list[dict[str, Any]] = []
     for each in changes:
         numbers[each.owner] += 1
         rows.append({**asdict(each), "number": numbers[each.owner]})
     conn.execute(insert(transfer_events), rows)
-    conn.execute(select(func.pg_notify(channels.TRANSFERS, _each("owners"))), {"owners": owners})
-
-
-def lock_keys() -> ColumnElement[int]:
-    """Second keys of the advisory locks of the parameter `names`, distinct and sorted.
-
-    Every session takes them in one order, so no two wait for each other.
-    """
-    keys = select(func.hashtext(_each("names")).label("key")).distinct().order_by("key").subquery()
-    return keys.c.key
-
-
-def _each(name: str) -> Any:
-    """A row for each element of a parameter."""
-    return func.unnest(bindparam(name, type_=ARRAY(Text)))
+    conn.execute(select(func.pg_notify(channels.TRANSFERS, each_owner)))

@@ -43,40 +43,26 @@ def read_transfers(
 
     Before a decision, take `store.lock_transfers` first: then no other decision comes between.
     """
-    return [read_loaded(each) for each in load_transfers(conn, network, ids)]
+    return [_read(each) for each in load_transfers(conn, network, ids)]
 
 
-def read_loaded(loaded: LoadedTransfer) -> TransferReading:
-    """Fold inputs that are loaded already."""
+def _read(loaded: LoadedTransfer) -> TransferReading:
     try:
         return TransferReading(loaded, fold_transfer(loaded.inputs))
     except IllegalTransition as error:
         terms = loaded.inputs.terms
         logger.error("illegal stage transfer=%s: %s", terms.id, error)
-        return TransferReading(loaded, _held(terms), str(error))
+        held = TransferState(
+            stage="ON_HOLD",
+            status=state_machine.status("ON_HOLD", terms.source_chain, terms.dest_chain),
+            turn=state_machine.turn("ON_HOLD"),
+            reason="held",
+            detail="what is known of it does not fit together; an operator has to look at it",
+            timeline=(StageChange("ON_HOLD", None),),
+        )
+        return TransferReading(loaded, held, str(error))
 
 
 def new_transfer_state(terms: TransferTerms) -> TransferState:
     """The state of a transfer that this transaction creates: it has no other inputs."""
     return fold_transfer(TransferInputs(terms=terms))
-
-
-def _held(terms: TransferTerms) -> TransferState:
-    return TransferState(
-        stage="ON_HOLD",
-        status=state_machine.status("ON_HOLD", terms.source_chain, terms.dest_chain),
-        turn=state_machine.turn("ON_HOLD"),
-        reason="held",
-        detail="what is known of it does not fit together; an operator has to look at it",
-        timeline=(StageChange("ON_HOLD", None),),
-        since=None,
-        completed_at=None,
-        external_tx=None,
-        stellar_tx=None,
-        movement=None,
-        extras=(),
-        amount_delivered=None,
-        self_finish=None,
-        refund=None,
-        goes_back=(),
-    )

@@ -72,6 +72,14 @@ _BRIDGED: tuple[Stage, ...] = (
 """Stages in which a burn, send or payment may first be seen: its chain may be read long after the
 other, and a mint whose burn was not read yet is delivered all the same."""
 
+_CLOSED = Rule(
+    "expired",
+    "nobody",
+    {"user": ("SUBMITTED",), "chain": ("REFUNDING", *_BRIDGED), "relay": ("REFUNDING",)},
+)
+"""An issued EVM call has no deadline, and an address can be paid for ever: late money is delivered
+or refunded."""
+
 TABLE: Mapping[Stage, Rule] = {
     "AWAITING_FUNDS": Rule(
         "pending_user_transfer_start",
@@ -167,18 +175,8 @@ TABLE: Mapping[Stage, Rule] = {
         },
     ),
     "COMPLETED": Rule("completed", "nobody", {}),
-    # An issued EVM call has no deadline, and an address can be paid for ever: late money is
-    # delivered or refunded.
-    "CANCELLED": Rule(
-        "expired",
-        "nobody",
-        {"user": ("SUBMITTED",), "chain": ("REFUNDING", *_BRIDGED), "relay": ("REFUNDING",)},
-    ),
-    "EXPIRED": Rule(
-        "expired",
-        "nobody",
-        {"user": ("SUBMITTED",), "chain": ("REFUNDING", *_BRIDGED), "relay": ("REFUNDING",)},
-    ),
+    "CANCELLED": _CLOSED,
+    "EXPIRED": _CLOSED,
     "REFUNDING": Rule(
         "pending_anchor",
         "relay",
@@ -232,13 +230,8 @@ def is_final(stage: Stage) -> bool:
 
 
 def is_terminal(stage: Stage) -> bool:
-    """Whether it is over: final, or moved by late money only."""
+    """Whether it is over: final, or moved by late money only. Its amount is not outstanding."""
     return TABLE[stage].turn == "nobody"
-
-
-def is_outstanding(stage: Stage) -> bool:
-    """Whether its amount counts as outstanding."""
-    return not is_terminal(stage)
 
 
 def turn(stage: Stage) -> ActionBy:

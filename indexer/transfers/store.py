@@ -39,7 +39,7 @@ from indexer.transfers.affected import affected_transfers
 from indexer.transfers.fold import TransferState
 from indexer.transfers.inputs import TransferInputs, TransferTerms
 from indexer.transfers.load import LoadedTransfer
-from indexer.transfers.outbox import TransferChange, lock_keys, publish_changes
+from indexer.transfers.outbox import TransferChange, publish_changes
 from indexer.transfers.read import TransferReading, new_transfer_state, read_transfers
 from indexer.transfers.state_machine import Stage
 from indexer.transfers.terms import load_interchangeable, load_terms
@@ -86,6 +86,9 @@ class StateRow:
 
 
 _COLUMNS = [transfer_states.c[field.name] for field in fields(StateRow)]
+_HAS_NO_TRANSFER = ~(
+    select(transfers.c.id).where(transfers.c.id == transfer_states.c.transfer).exists()
+)
 _Changes = Sequence[tuple[TransferTerms, StateRow]]
 
 
@@ -136,9 +139,11 @@ def stored_rows(conn: Connection, ids: Collection[str]) -> dict[str, StateRow]:
 
 
 def lock_transfers(conn: Connection, ids: Collection[str]) -> None:
-    """Lock these transfers for a decision, until commit."""
-    locked = select(func.pg_advisory_xact_lock(locks.TRANSFER, lock_keys()))
-    conn.execute(locked, {"names": list(ids)})
+    """Lock these transfers for a decision, until commit, with those that may share their sends."""
+    names = func.unnest(bindparam("names", with_interchangeable(conn, ids), type_=ARRAY(Text)))
+    # Distinct and sorted: every session takes them in one order, so no two wait for each other.
+    keys = select(func.hashtext(names).label("key")).distinct().order_by("key").subquery()
+    conn.execute(select(func.pg_advisory_xact_lock(locks.TRANSFER, keys.c.key)))
 
 
 def try_lock_transfers(conn: Connection, ids: Collection[str]) -> set[str]:
@@ -190,7 +195,6 @@ def refold_transfers(
             detail = f"{now} came after {was}"
             raise_alarm(conn, ChainId(row.source_chain), ILLEGAL, row.transfer, detail)
     _write(conn, changed, stored)
-    _announce(conn, changed, stored)
     return len(changed)
 
 
@@ -224,9 +228,8 @@ def refold_all(conn: Connection, network: Network) -> int:
         stored = stored_rows(conn, ids)
         rows = list(_legal_rows(conn, read_transfers(conn, network, ids)))
         _write(conn, rows, stored)
-        _announce(conn, rows, stored)
         written += len(rows)
-    conn.execute(delete(transfer_states).where(~_has_transfer()))
+    conn.execute(delete(transfer_states).where(_HAS_NO_TRANSFER))
     return written
 
 
@@ -242,9 +245,9 @@ def state_differences(conn: Connection, network: Network) -> list[str]:
                 found.append(f"transfer {transfer}: its rows cannot be folded: {each.illegal}")
             elif row != expected:
                 found.append(f"transfer {transfer}: stored {row}, a refold gives {expected}")
-    strange = select(transfer_states.c.transfer).where(~_has_transfer())
+    strange = select(transfer_states.c.transfer).where(_HAS_NO_TRANSFER)
     return found + [
-        f"transfer {each}: stored, and nobody asked for it" for each in conn.scalars(strange)
+        f"transfer {each}: stored, but there is no such transfer" for each in conn.scalars(strange)
     ]
 
 
@@ -284,7 +287,10 @@ def _legal_rows(
 
 
 def _write(conn: Connection, rows: _Changes, stored: Mapping[str, StateRow]) -> None:
-    """Replace rows. `changed_at` stays where the owner is shown the same as before."""
+    """Replace rows, and publish the changes that owners are shown.
+
+    `changed_at` stays where the owner is shown the same as before.
+    """
     if not rows:
         return
     columns = transfer_states.c
@@ -293,47 +299,36 @@ def _write(conn: Connection, rows: _Changes, stored: Mapping[str, StateRow]) -> 
     )
     returned = conn.execute(replaced.returning(columns.transfer, columns.changed_at))
     times = {row.transfer: row.changed_at for row in returned}
-    unchanged, changed = [], []
+    unchanged, changed, published = [], [], []
     for terms, row in rows:
         before = stored.get(row.transfer)
         if before is None:
             new = LoadedTransfer(TransferInputs(terms=terms), keys=(), input_rows=0)
             before = state_row(new, new_transfer_state(terms))
-        if _shown(row) == _shown(before):
-            unchanged.append({**asdict(row), "changed_at": times.get(row.transfer)})
-        else:
+        is_changed = _shown(row) != _shown(before)
+        if is_changed:
             changed.append(asdict(row))
-    for values in (unchanged, changed):
-        if values:
-            conn.execute(insert(transfer_states), values)
-
-
-def _announce(conn: Connection, rows: _Changes, stored: Mapping[str, StateRow]) -> None:
-    """Publish the changes that owners are shown."""
-    publish_changes(
-        conn,
-        [
-            TransferChange(
+        else:
+            unchanged.append({**asdict(row), "changed_at": times.get(row.transfer)})
+        if is_changed or row.transfer not in stored:
+            status = state_machine.status(row.stage, terms.source_chain, terms.dest_chain)
+            change = TransferChange(
                 owner=terms.owner,
                 transfer=terms.id,
                 stage=row.stage,
-                status=state_machine.status(row.stage, terms.source_chain, terms.dest_chain),
+                status=status,
                 reason=row.reason,
             )
-            for terms, row in rows
-            if row.transfer not in stored or _shown(row) != _shown(stored[row.transfer])
-        ],
-    )
+            published.append(change)
+    for values in (unchanged, changed):
+        if values:
+            conn.execute(insert(transfer_states), values)
+    publish_changes(conn, published)
 
 
 def _shown(row: StateRow) -> StateRow:
     """A row without the columns that only the indexer reads."""
     return replace(row, movement=None, keys=[], goes_back=[], source_height=None, inputs=0)
-
-
-def _has_transfer() -> ColumnElement[bool]:
-    """Whether the transfer of a row exists."""
-    return select(transfers.c.id).where(transfers.c.id == transfer_states.c.transfer).exists()
 
 
 def _batches(conn: Connection) -> Iterator[list[str]]:
@@ -354,13 +349,10 @@ def record_rewound_sources(
     """
     ids = sorted(affected_transfers(conn, rewound))
     stored = stored_rows(conn, ids) if ids else {}
-    lost = [
-        row
-        for terms in load_terms(conn, ids)
-        for row in _lost_sources(
-            network, terms, stored[terms.id].keys if terms.id in stored else (), rewound
-        )
-    ]
+    lost: list[dict[str, Any]] = []
+    for terms in load_terms(conn, ids):
+        keys = stored[terms.id].keys if terms.id in stored else ()
+        lost += _lost_sources(network, terms, keys, rewound)
     if lost:
         conn.execute(postgresql.insert(lost_sources).on_conflict_do_nothing(), lost)
     return set(ids)

@@ -9,7 +9,6 @@ from indexer.transfers.state_machine import (
     Stage,
     check_step,
     is_final,
-    is_outstanding,
     is_terminal,
     may_cancel,
     may_expire,
@@ -41,7 +40,6 @@ def test_stages_awaiting_the_owner_may_expire():
 def test_only_completed_and_refunded_are_final():
     assert those(is_final) == {"COMPLETED", "REFUNDED"}
     assert those(is_terminal) == {"COMPLETED", "REFUNDED", "CANCELLED", "EXPIRED"}
-    assert those(is_outstanding) == set(STAGES) - those(is_terminal)
 
 
 def test_money_reopens_cancelled_or_expired():
