@@ -12,7 +12,7 @@ from api.auth.identity import IdentityProvider
 from api.auth.sep10 import Sep10
 from api.auth.tokens import Tokens
 from api.browser_headers import BrowserPolicy
-from api.errors import Unavailable
+from api.errors import ChainUnavailable, Unavailable
 from api.metrics import Metrics
 from api.notifications import NotificationListener
 from api.ports import Accounts, EvmSource, FeeSource, StellarSource
@@ -78,6 +78,14 @@ def require_accounts() -> Accounts:
     if accounts is None:
         raise Unavailable("this process reads no accounts", code="LEDGER_UNAVAILABLE")
     return accounts
+
+
+def require_evm() -> EvmSource:
+    """The source of EVM chains. Raises `ChainUnavailable` without one."""
+    source = deps().evm
+    if source is None:
+        raise ChainUnavailable("this process reads no EVM chain")
+    return source
 
 
 def snapshot() -> AbstractContextManager[Connection]:

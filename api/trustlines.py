@@ -6,7 +6,7 @@ from pydantic import Field
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
-from api.deps import require_accounts
+from api.deps import deps, require_accounts, snapshot
 from api.text_types import BaseUnitsText
 from indexer.actions.onboarding import FEE_BID, reserves
 from indexer.config.networks import StellarChain
@@ -63,7 +63,14 @@ def creates_account(recipient: SponsorshipRequest) -> bool:
     return require_accounts().signing_rules(recipient.owner) is None
 
 
-def needed_trustline(
+def needed_trustline(recipient: SponsorshipRequest) -> NeededTrustline:
+    """`describe_trustline` by what the ledger says of the owner's account."""
+    is_new = creates_account(recipient)
+    with snapshot() as conn:
+        return describe_trustline(conn, deps().network.stellar, recipient, is_new=is_new)
+
+
+def describe_trustline(
     conn: Connection, chain: StellarChain, recipient: SponsorshipRequest, *, is_new: bool
 ) -> NeededTrustline:
     """For an owner without the trustline; `is_new`: also without an account."""

@@ -11,10 +11,14 @@ from api.actions.responses import (
     trustline_response,
 )
 from api.actions.tasks import DepositTask, NoAction, Recipient, StellarTask, Task
-from api.deps import deps, require_accounts, snapshot
-from api.errors import ChainUnavailable, Unavailable
-from api.ports import EvmSource
-from api.trustlines import NeededTrustline, creates_account, needed_trustline
+from api.deps import deps, require_accounts, require_evm
+from api.errors import Unavailable
+from api.trustlines import (
+    NeededTrustline,
+    creates_account,
+    describe_trustline,
+    needed_trustline,
+)
 from indexer.actions.evm_calls import evm_calls, evm_order
 from indexer.actions.payment_check import payer_problem
 from indexer.actions.stellar_orders import stellar_order
@@ -30,14 +34,6 @@ class BuiltAction:
     action: schema.Action
     tx: TxHash | None = None
     needs: NeededTrustline | None = None
-
-
-def require_evm() -> EvmSource:
-    """Raises `ChainUnavailable` if this process reads no EVM chain."""
-    source = deps().evm
-    if source is None:
-        raise ChainUnavailable("this process reads no EVM chain")
-    return source
 
 
 def build_action(task: Task) -> BuiltAction | NoAction:
@@ -62,7 +58,7 @@ def _build_trustline(task: Recipient) -> BuiltAction | NoAction:
     is_new = creates_account(sponsorship)
     with deps().engine.begin() as conn:
         found = next_onboarding(conn, network, task, deps().clock(), is_new=is_new)
-        needs = needed_trustline(conn, network.stellar, sponsorship, is_new=is_new)
+        needs = describe_trustline(conn, network.stellar, sponsorship, is_new=is_new)
     if isinstance(found, NoAction):
         return replace(found, needs=needs if found.reason == "no_trustline" else None)
     return BuiltAction(trustline_response(network, sponsorship.asset, found), found.tx, needs)
@@ -75,10 +71,7 @@ def _build_deposit(task: DepositTask) -> BuiltAction | NoAction:
         return BuiltAction(_deposit_payment(task))
     if obstacle.reason != "no_trustline" or task.recipient is None:
         return obstacle
-    sponsorship = task.recipient.sponsorship
-    is_new = creates_account(sponsorship)
-    with snapshot() as conn:
-        needs = needed_trustline(conn, deps().network.stellar, sponsorship, is_new=is_new)
+    needs = needed_trustline(task.recipient.sponsorship)
     return BuiltAction(_deposit_payment(task), needs=needs)
 
 
@@ -127,8 +120,9 @@ def _build_stellar_tx(task: StellarTask) -> BuiltAction | NoAction:
 def _deposit_payment(task: DepositTask) -> schema.Action:
     terms, network = task.agreed.terms, deps().network
     if terms.deposit_address is not None:
-        return deposit_address_response(terms, task.source_asset, task.held)
+        return deposit_address_response(terms, terms.deposit_address, task.source_asset, task.held)
     order = evm_order(network, task.agreed)
     token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)
     allowance = require_evm().allowance(terms.source_chain, order, token, payer)
-    return evm_calls_response(network, evm_calls(network, task.agreed, allowance))
+    calls = evm_calls(network, task.agreed, allowance)
+    return evm_calls_response(network, terms.source_chain, calls)

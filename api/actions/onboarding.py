@@ -1,14 +1,14 @@
-"""Sponsored trustlines: issued unsigned, signed by the owner, stored for the relay.
+"""Sponsored trustlines: issued unsigned, then signed by the owner.
 
 The api has no key. The next transaction follows from what a sponsor reports (`relay.sponsors`); the
 relay rebuilds it, and signs it once the owner has.
 """
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection
 
 from api.actions.issued import issued_onboardings
-from api.actions.tasks import NoAction, Recipient, find_task, lock_transfer
-from api.transfers.access import OwnedTransferId
+from api.actions.store import has_consent
+from api.actions.tasks import NoAction, Recipient, find_task
 from indexer.actions.onboarding import (
     BEGUN_SECONDS,
     VALID_SECONDS,
@@ -18,11 +18,10 @@ from indexer.actions.onboarding import (
 )
 from indexer.actions.stellar_check import MIN_SECONDS_LEFT
 from indexer.actions.stellar_tx import IssuedTransaction
-from indexer.config.networks import Network, StellarChain
+from indexer.config.networks import Network
 from indexer.policy.sponsorship import all_sponsors, is_under_way, sponsor_refusal
-from warehouse_schema.identifiers import TxHash, UnixSeconds
-from warehouse_schema.intake import consents
-from warehouse_schema.relay import slots
+from indexer.transfers.store import lock_transfers
+from warehouse_schema.identifiers import UnixSeconds
 
 
 def next_onboarding(
@@ -30,7 +29,7 @@ def next_onboarding(
 ) -> IssuedTransaction | NoAction:
     """The transaction that the owner of a paid deposit has to sign; `is_new`: has no account."""
     chain, transfer, sponsorship = network.stellar, recipient.transfer, recipient.sponsorship
-    lock_transfer(conn, transfer)
+    lock_transfers(conn, [transfer])
     task = find_task(conn, network, transfer)
     if isinstance(task, NoAction):
         return task
@@ -54,26 +53,3 @@ def next_onboarding(
     first, last = UnixSeconds(now - BEGUN_SECONDS), UnixSeconds(now + VALID_SECONDS)
     terms = OnboardingTerms(sponsor.account, sponsor.next_number, is_new, first, last)
     return onboarding_tx(chain.passphrase, sponsorship.owner, sponsorship.asset, terms)
-
-
-def has_consent(conn: Connection, tx: TxHash) -> bool:
-    """Whether the owner has signed the transaction."""
-    return conn.scalar(select(consents.c.tx_hash).where(consents.c.tx_hash == tx)) is not None
-
-
-def is_sequence_used(conn: Connection, chain: StellarChain, terms: OnboardingTerms) -> bool:
-    """Whether the sponsor has used the sequence number for another transaction."""
-    query = select(func.count()).where(
-        slots.c.chain == chain.id,
-        slots.c.account == terms.sponsor,
-        slots.c.number >= terms.sequence,
-    )
-    return bool(conn.scalar(query))
-
-
-def store_consent(
-    conn: Connection, transfer: OwnedTransferId, tx: TxHash, terms: OnboardingTerms, signed: bytes
-) -> None:
-    """Store what the owner signed. The caller commits."""
-    row = {"tx_hash": tx, "sponsor": terms.sponsor, "number": terms.sequence, "signed": signed}
-    conn.execute(insert(consents).values(transfer=transfer, **row))

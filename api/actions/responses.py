@@ -1,24 +1,26 @@
 """Response bodies of actions. Amounts are decimal integer strings in base units."""
 
+from collections.abc import Sequence
 from typing import cast
 
 from api.actions import schema
-from indexer.actions.evm_calls import UnsignedCalls
+from indexer.actions.evm_calls import UnsignedCall
 from indexer.actions.stellar_tx import IssuedTransaction
 from indexer.config.networks import EvmChain, Network
 from indexer.transfers.inputs import TransferTerms
-from warehouse_schema.identifiers import AssetId, BaseUnits
+from warehouse_schema.identifiers import AssetId, BaseUnits, ChainId, EvmAddress
 
 
-def evm_calls_response(network: Network, calls: UnsignedCalls) -> schema.EvmCalls:
+def evm_calls_response(
+    network: Network, chain: ChainId, calls: Sequence[UnsignedCall]
+) -> schema.EvmCalls:
     """Unsigned calls on an EVM chain."""
-    chain = cast(EvmChain, network.chain(calls.chain))
     return {
         "kind": "evm_calls",
-        "chainId": chain.number,
+        "chainId": cast(EvmChain, network.chain(chain)).number,
         "calls": [
             {"to": call.to, "data": f"0x{call.data.hex()}", "value": str(call.value)}
-            for call in calls.calls
+            for call in calls
         ],
     }
 
@@ -42,15 +44,13 @@ def trustline_response(
 
 
 def deposit_address_response(
-    terms: TransferTerms, asset: AssetId, held: BaseUnits
+    terms: TransferTerms, address: EvmAddress, asset: AssetId, held: BaseUnits
 ) -> schema.SendToAddress:
-    """The rest of the amount to the deposit address. Raises `ValueError` without one."""
-    if terms.deposit_address is None:
-        raise ValueError(f"transfer {terms.id} has no deposit address")
+    """A payment of the rest of the amount to the deposit address."""
     return {
         "kind": "send_to_address",
         "chain": terms.source_chain,
         "asset": asset,
-        "address": terms.deposit_address,
+        "address": address,
         "amount": str(terms.amount_in - held),
     }

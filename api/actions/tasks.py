@@ -19,7 +19,6 @@ from indexer.transfers import state_machine
 from indexer.transfers.fold import TransferState
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.read import read_transfers
-from indexer.transfers.store import lock_transfers, with_interchangeable
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import AssetId, BaseUnits, Height, StellarAddress, is_evm
 from warehouse_schema.intake import quotes, transfers
@@ -73,11 +72,6 @@ class StellarTask:
 
 
 Task: TypeAlias = DepositTask | StellarTask | Recipient
-
-
-def lock_transfer(conn: Connection, transfer: OwnedTransferId) -> None:
-    """Until commit; covers transfers with equal terms, which share their sends."""
-    lock_transfers(conn, with_interchangeable(conn, [transfer]))
 
 
 def find_task(conn: Connection, network: Network, transfer: OwnedTransferId) -> Task | NoAction:

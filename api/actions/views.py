@@ -3,31 +3,21 @@
 from flask import Blueprint
 
 from api.actions import schema
-from api.actions.build import build_action, require_evm
+from api.actions.build import build_action
 from api.actions.issued import store_action
-from api.actions.submissions import (
-    AcceptedSubmission,
-    NewSubmission,
-    expected_evm_tx,
-    expected_stellar_txs,
-    find_deposit_target,
-    match_evm_tx,
-    match_stellar_tx,
-    read_hash,
-    read_signed_xdr,
-    require_not_submitted,
-    store_submission,
-    verify_deposit_hint,
-)
-from api.actions.tasks import NoAction, find_task, lock_transfer
+from api.actions.requests import NewSubmission, read_hash, read_signed_xdr
+from api.actions.store import store_submission
+from api.actions.submissions import accept_evm_tx, accept_stellar_tx, check_deposit_hint
+from api.actions.tasks import NoAction, find_task
 from api.auth.owner import owner, owner_only
-from api.deps import deps, require_accounts, snapshot
+from api.deps import deps, snapshot
 from api.operation import NO_STORE, TRANSFER_ID, operation
 from api.parsing import read_body
-from api.transfers.access import OwnedTransferId, access_transfer
+from api.transfers.access import access_transfer
 from api.transfers.responses import load_transfer_response
 from api.transfers.schema import Transfer
-from indexer.actions.stellar_check import master_key_rules
+from indexer.transfers.store import lock_transfers
+from indexer.transfers.terms import load_terms
 
 actions = Blueprint("actions", __name__)
 actions.before_request(owner_only)
@@ -55,7 +45,7 @@ def show_action(transfer: str) -> schema.Actions:
     found = task if isinstance(task, NoAction) else build_action(task)
     if not isinstance(found, NoAction):
         with deps().engine.begin() as conn:
-            lock_transfer(conn, owned)
+            lock_transfers(conn, [owned])
             # The kind of a transfer's task never changes, only whether there still is one.
             current = find_task(conn, network, owned)
             if isinstance(current, NoAction):
@@ -101,30 +91,15 @@ def submit(transfer: str) -> Transfer:
     network, body = deps().network, read_body(NewSubmission)
     with snapshot() as conn:
         owned = access_transfer(conn, owner(), transfer)
-        target = find_deposit_target(conn, owned)
-    if body.kind == "evm_tx" and target is not None:
-        mined = require_evm().mined(target.chain, read_hash(body))
-        verify_deposit_hint(network, target, mined)
+        [terms] = load_terms(conn, [owned])
+    if body.kind == "stellar_tx":
+        accepted = accept_stellar_tx(owned, terms, read_signed_xdr(body))
+    elif terms.deposit_address is None:
+        accepted = accept_evm_tx(owned, terms, read_hash(body))
+    else:
+        check_deposit_hint(terms.source_chain, terms.deposit_address, read_hash(body))
         with snapshot() as conn:
             return load_transfer_response(conn, network, owned)
-    accept = _accept_evm_tx if body.kind == "evm_tx" else _accept_stellar_tx
-    accepted = accept(owned, body)
     with deps().engine.begin() as conn:
         store_submission(conn, network, owned, accepted)
         return load_transfer_response(conn, network, owned)
-
-
-def _accept_evm_tx(transfer: OwnedTransferId, body: NewSubmission) -> AcceptedSubmission:
-    tx = read_hash(body)
-    with snapshot() as conn:
-        expected = expected_evm_tx(conn, transfer)
-        require_not_submitted(conn, transfer, tx)
-    return match_evm_tx(deps().network, expected, tx, require_evm().mined(expected.chain, tx))
-
-
-def _accept_stellar_tx(transfer: OwnedTransferId, body: NewSubmission) -> AcceptedSubmission:
-    signed, network = read_signed_xdr(body), deps().network
-    with snapshot() as conn:
-        expected = expected_stellar_txs(conn, network, transfer)
-    rules = require_accounts().signing_rules(owner()) or master_key_rules(owner())
-    return match_stellar_tx(network, expected, rules, signed, deps().clock())

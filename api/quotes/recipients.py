@@ -1,9 +1,9 @@
 """Checks before a quote that the recipient can be paid: a burn cannot be undone."""
 
-from api.deps import deps, snapshot
+from api.deps import deps
 from api.errors import ChainUnavailable, Unprocessable
 from api.quotes.requests import QuoteRequest
-from api.trustlines import NeededTrustline, creates_account, needed_trustline
+from api.trustlines import NeededTrustline, needed_trustline
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.sponsorship import SponsorshipRequest
 from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, StellarAddress, is_evm
@@ -48,6 +48,4 @@ def missing_trustline(request: QuoteRequest) -> NeededTrustline | None:
         return None
     paid = BaseUnits(request.amount * STELLAR_PER_SHARED)
     sponsorship = SponsorshipRequest(account, asset, paid, request.source_address)
-    is_new = creates_account(sponsorship)
-    with snapshot() as conn:
-        return needed_trustline(conn, deps().network.stellar, sponsorship, is_new=is_new)
+    return needed_trustline(sponsorship)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
+from eth_utils.hexadecimal import decode_hex
 
 from indexer.actions.agreed import Agreement
 from indexer.addresses import account_as_bytes32, contract_as_bytes32
@@ -19,7 +20,6 @@ from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import (
     BaseUnits,
     Bytes32,
-    ChainId,
     EvmAddress,
     StellarAddress,
     Wei,
@@ -33,11 +33,7 @@ def _selector(name: str, types: tuple[str, ...]) -> bytes:
 
 _APPROVE = ("address", "uint256")
 _BURN = (*("uint256", "uint32", "bytes32", "address", "bytes32", "uint256", "uint32", "bytes"),)
-_SEND = (
-    "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)",
-    "(uint256,uint256)",
-    "address",
-)
+_SEND = ("(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)", "(uint256,uint256)", "address")
 _APPROVES = _selector("approve", _APPROVE)
 _BURNS = _selector("depositForBurnWithHook", _BURN)
 _SENDS = _selector("send", _SEND)
@@ -51,14 +47,6 @@ class UnsignedCall:
     to: EvmAddress
     data: bytes
     value: Wei
-
-
-@dataclass(frozen=True, slots=True)
-class UnsignedCalls:
-    """Calls that the payer sends one after the other; the last one moves the money."""
-
-    chain: ChainId
-    calls: tuple[UnsignedCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +94,10 @@ def forward_hook(recipient: StellarAddress, transfer: str) -> bytes:
     return bytes(28) + len(strkey).to_bytes(4, "big") + strkey + bytes.fromhex(transfer)
 
 
-def evm_calls(network: Network, agreed: Agreement, allowance: BaseUnits | None) -> UnsignedCalls:
-    """All calls that the payer has to send now.
+def evm_calls(
+    network: Network, agreed: Agreement, allowance: BaseUnits | None
+) -> tuple[UnsignedCall, ...]:
+    """Calls that the payer sends one after the other; the last one moves the money.
 
     `allowance`: the bridge's current one for the payer's token; None where it needs none, as an OFT
     that burns its own token. Raises `ConfigurationError` without a route in the network,
@@ -115,7 +105,7 @@ def evm_calls(network: Network, agreed: Agreement, allowance: BaseUnits | None) 
     """
     order = evm_order(network, agreed)
     approvals = () if allowance is None else _approvals(agreed, order, allowance)
-    return UnsignedCalls(agreed.terms.source_chain, (*approvals, encode_order(order)))
+    return *approvals, encode_order(order)
 
 
 def evm_order(network: Network, agreed: Agreement) -> EvmOrder:
@@ -149,11 +139,19 @@ def encode_order(order: EvmOrder) -> UnsignedCall:
     """The call of an order."""
     match order:
         case BurnOrder():
-            return UnsignedCall(
-                order.messenger, _BURNS + encode(_BURN, _burn_words(order)), _NOTHING
+            burn = (
+                *(order.amount, order.domain, decode_hex(order.mint_recipient), order.token),
+                *(decode_hex(order.destination_caller), order.max_fee, order.min_finality),
+                order.hook_data,
             )
+            return UnsignedCall(order.messenger, _BURNS + encode(_BURN, burn), _NOTHING)
         case SendOrder():
-            return UnsignedCall(order.oft, _SENDS + encode(_SEND, _send_words(order)), order.value)
+            param = (
+                *(order.eid, decode_hex(order.to), order.amount, order.min_amount),
+                *(order.extra_options, order.compose, order.command),
+            )
+            send = (param, (order.native_fee, 0), order.refund_to)
+            return UnsignedCall(order.oft, _SENDS + encode(_SEND, send), order.value)
 
 
 def parse_order(call: UnsignedCall) -> EvmOrder:
@@ -229,19 +227,6 @@ def _approvals(
     )
 
 
-def _burn_words(burn: BurnOrder) -> tuple[Any, ...]:
-    return (
-        burn.amount,
-        burn.domain,
-        _raw(burn.mint_recipient),
-        burn.token,
-        _raw(burn.destination_caller),
-        burn.max_fee,
-        burn.min_finality,
-        burn.hook_data,
-    )
-
-
 def _read_burn(call: UnsignedCall, words: tuple[Any, ...]) -> BurnOrder:
     amount, domain, recipient, token, caller, max_fee, min_finality, hook = words
     return BurnOrder(
@@ -255,14 +240,6 @@ def _read_burn(call: UnsignedCall, words: tuple[Any, ...]) -> BurnOrder:
         min_finality=min_finality,
         hook_data=hook,
     )
-
-
-def _send_words(send: SendOrder) -> tuple[Any, ...]:
-    param = (
-        *(send.eid, _raw(send.to), send.amount, send.min_amount),
-        *(send.extra_options, send.compose, send.command),
-    )
-    return param, (send.native_fee, 0), send.refund_to
 
 
 def _read_send(call: UnsignedCall, words: tuple[Any, ...]) -> SendOrder:
@@ -282,7 +259,3 @@ def _read_send(call: UnsignedCall, words: tuple[Any, ...]) -> SendOrder:
         refund_to=EvmAddress(refund_to),
         value=call.value,
     )
-
-
-def _raw(word: Bytes32) -> bytes:
-    return bytes.fromhex(word[2:])

@@ -5,7 +5,7 @@ wallet or a bundler. Only logs of the configured contracts count: any contract c
 topics. Each log is compared with the issued orders field by field.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -53,11 +53,8 @@ class Mismatch:
 CheckResult: TypeAlias = Match | Mismatch
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    field: str
-    asked: object
-    found: object
+_Fields: TypeAlias = dict[str, tuple[object, object]]
+"""Field → its value in the order, and in the log."""
 
 
 def check_order(
@@ -83,8 +80,10 @@ def check_order(
     if not compared:
         return Mismatch(("contract",), f"{mined.tx} holds no {_expected(orders[0])}")
     nearest = min((differences for _, differences in compared), key=len)
-    said = "; ".join(f"{each.field} is {each.found}, not {each.asked}" for each in nearest)
-    return Mismatch(tuple(each.field for each in nearest), f"{mined.tx}: {said}")
+    said = "; ".join(
+        f"{field} is {found}, not {asked}" for field, (asked, found) in nearest.items()
+    )
+    return Mismatch(tuple(nearest), f"{mined.tx}: {said}")
 
 
 def check_payment(network: Network, address: EvmAddress, mined: MinedTx) -> CheckResult:
@@ -138,82 +137,59 @@ def _differences(
     order: EvmOrder,
     event: _Move,
     packet: PacketSent | None,
-) -> list[_Difference]:
+) -> _Fields:
     match order, event:
         case BurnOrder(), DepositForBurn():
-            asked, found = _burn_expected(network, payer, order), _burn_found(event)
+            compared = _compare_burn(network, payer, order, event)
         case SendOrder(), OftSent():
-            asked, found = _send_expected(network, payer, order), _send_found(order, event, packet)
+            compared = _compare_send(network, payer, order, event, packet)
         case _:
             raise TypeError(f"{type(event).__name__} is not what {type(order).__name__} orders")
-    return [
-        _Difference(field, value, found[field])
-        for field, value in asked.items()
-        if value != found[field]
-    ]
+    return {field: pair for field, pair in compared.items() if pair[0] != pair[1]}
 
 
-def _burn_expected(network: Network, payer: EvmAddress, burn: BurnOrder) -> Mapping[str, object]:
+def _compare_burn(
+    network: Network, payer: EvmAddress, order: BurnOrder, burn: DepositForBurn
+) -> _Fields:
     remote = network.stellar.cctp_token_messenger
+    contract = None if remote is None else contract_as_bytes32(remote)
     return {
-        "sender": payer,
-        "token": burn.token,
-        "amount": burn.amount,
-        "destination": burn.domain,
-        "recipient": burn.mint_recipient,
-        "destination_contract": None if remote is None else contract_as_bytes32(remote),
-        "destination_caller": burn.destination_caller,
-        "max_fee": burn.max_fee,
-        "finality_threshold": burn.min_finality,
-        "hook": f"0x{burn.hook_data.hex()}",
+        "sender": (payer, burn.depositor),
+        "token": (order.token, burn.burn_token),
+        "amount": (order.amount, burn.amount),
+        "destination": (order.domain, burn.destination_domain),
+        "recipient": (order.mint_recipient, burn.mint_recipient),
+        "destination_contract": (contract, burn.destination_token_messenger),
+        "destination_caller": (order.destination_caller, burn.destination_caller),
+        "max_fee": (order.max_fee, burn.max_fee),
+        "finality_threshold": (order.min_finality, burn.min_finality_threshold),
+        "hook": (f"0x{order.hook_data.hex()}", f"0x{burn.hook_data.hex()}"),
     }
 
 
-def _burn_found(burn: DepositForBurn) -> Mapping[str, object]:
-    return {
-        "sender": burn.depositor,
-        "token": burn.burn_token,
-        "amount": burn.amount,
-        "destination": burn.destination_domain,
-        "recipient": burn.mint_recipient,
-        "destination_contract": burn.destination_token_messenger,
-        "destination_caller": burn.destination_caller,
-        "max_fee": burn.max_fee,
-        "finality_threshold": burn.min_finality_threshold,
-        "hook": f"0x{burn.hook_data.hex()}",
-    }
-
-
-def _send_expected(network: Network, payer: EvmAddress, send: SendOrder) -> Mapping[str, object]:
-    remote = network.stellar.oft
-    return {
-        "sender": payer,
-        "amount": send.amount,
-        "destination": send.eid,
-        "recipient": send.to,
-        "destination_contract": None if remote is None else contract_as_bytes32(remote),
-        "amount_received": "enough",
-        "compose": f"0x{send.compose.hex()}",
-    }
-
-
-def _send_found(send: SendOrder, sent: OftSent, packet: PacketSent | None) -> Mapping[str, object]:
+def _compare_send(
+    network: Network, payer: EvmAddress, order: SendOrder, sent: OftSent, packet: PacketSent | None
+) -> _Fields:
     """Without its packet a send has no recipient and matches no order."""
-    is_enough = send.min_amount <= sent.amount_received <= sent.amount_sent
+    remote = network.stellar.oft
+    contract = None if remote is None else contract_as_bytes32(remote)
+    is_enough = order.min_amount <= sent.amount_received <= sent.amount_sent
     message = None if packet is None else parse_oft_message(parse_packet(packet.packet).message)
     # On an EVM chain both have 6 decimals.
     is_carried = message is not None and message.amount_shared == sent.amount_received
+    # Event and packet both name the destination.
+    is_other = packet is not None and packet.dst_eid != order.eid
     return {
-        "sender": sent.from_address,
-        "amount": sent.amount_sent,
-        # Event and packet both say it.
-        "destination": sent.dst_eid
-        if packet is None or packet.dst_eid == send.eid
-        else packet.dst_eid,
-        "recipient": None if packet is None else packet.send_to,
-        "destination_contract": None if packet is None else packet.receiver,
-        "amount_received": "enough" if is_enough and is_carried else sent.amount_received,
-        "compose": None if message is None else f"0x{message.compose.hex()}",
+        "sender": (payer, sent.from_address),
+        "amount": (order.amount, sent.amount_sent),
+        "destination": (order.eid, packet.dst_eid if packet and is_other else sent.dst_eid),
+        "recipient": (order.to, packet and packet.send_to),
+        "destination_contract": (contract, packet and packet.receiver),
+        "amount_received": (
+            "enough",
+            "enough" if is_enough and is_carried else sent.amount_received,
+        ),
+        "compose": (f"0x{order.compose.hex()}", message and f"0x{message.compose.hex()}"),
     }
 
 

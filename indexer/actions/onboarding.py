@@ -15,7 +15,6 @@ from stellar_sdk.operation import (
     CreateAccount,
     EndSponsoringFutureReserves,
 )
-from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.stellar_orders import asset_of
 from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
@@ -54,10 +53,13 @@ def onboarding_tx(
     passphrase: str, owner: StellarAddress, asset: AssetId, made: OnboardingTerms
 ) -> IssuedTransaction:
     """Build the unsigned transaction."""
-    source = Account(made.sponsor, made.sequence - 1)
-    builder = TransactionBuilder(source, passphrase, FEE_BID)
-    for operation in _operations(owner, asset, made):
-        builder.append_operation(operation)
+    sponsor = made.sponsor
+    builder = TransactionBuilder(Account(sponsor, made.sequence - 1), passphrase, FEE_BID)
+    builder.append_operation(BeginSponsoringFutureReserves(owner, source=sponsor))
+    if made.creates_account:
+        builder.append_operation(CreateAccount(owner, "0", source=sponsor))
+    builder.append_operation(ChangeTrust(asset_of(asset), source=owner))
+    builder.append_operation(EndSponsoringFutureReserves(source=owner))
     envelope = builder.add_time_bounds(made.first, made.last).build()
     return parse_tx(passphrase, envelope.to_xdr())
 
@@ -76,17 +78,4 @@ def parse_onboarding(passphrase: str, shown: IssuedTransaction) -> OnboardingTer
         creates_account=any(isinstance(each, CreateAccount) for each in transaction.operations),
         first=UnixSeconds(bounds.min_time),
         last=UnixSeconds(bounds.max_time),
-    )
-
-
-def _operations(
-    owner: StellarAddress, asset: AssetId, made: OnboardingTerms
-) -> tuple[Operation, ...]:
-    sponsor = made.sponsor
-    creation = (CreateAccount(owner, "0", source=sponsor),) if made.creates_account else ()
-    return (
-        BeginSponsoringFutureReserves(owner, source=sponsor),
-        *creation,
-        ChangeTrust(asset_of(asset), source=owner),
-        EndSponsoringFutureReserves(source=owner),
     )

@@ -78,7 +78,7 @@ def check_signed(
     latest = bounds.max_time.time_point.uint64
     if latest < now + MIN_SECONDS_LEFT:
         return InvalidSubmission(
-            "time", f"no ledger takes it after {latest}: ask for the action anew"
+            "time", f"no ledger takes it after {latest}: ask for the action again"
         )
     return SignedTx(tx, submitted.raw)
 

@@ -8,7 +8,7 @@ from stellar_sdk.operation import InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.stellar_orders import StellarStep, operation_of
-from indexer.actions.stellar_tx import EarlierTransaction, IssuedTransaction
+from indexer.actions.stellar_tx import IssuedTransaction
 from warehouse_schema.identifiers import StellarAddress, TxHash
 
 
@@ -20,11 +20,6 @@ class Issue:
     sequence: int
     step_id: str
     """Which of the transfer's steps it is (`step_id`)."""
-
-    @property
-    def numbered(self) -> EarlierTransaction:
-        """Hash and sequence number."""
-        return EarlierTransaction(self.issued.tx, self.sequence)
 
 
 def parse_issue(passphrase: str, envelope: str) -> Issue:

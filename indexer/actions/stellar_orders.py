@@ -9,6 +9,7 @@ Sources: Circle's token_messenger_minter (deposit_for_burn_with_hook) and the St
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from eth_utils.hexadecimal import decode_hex
 from stellar_sdk import Address, Asset, scval, xdr
 from stellar_sdk.operation import InvokeHostFunction, Payment
 from stellar_sdk.operation.operation import Operation
@@ -115,17 +116,31 @@ def approval(order: StellarOrder, allowance: BaseUnits, ledger: Height) -> Appro
 
 def operation_of(step: StellarStep, owner: StellarAddress) -> Operation:
     """The step's operation, with the transaction's source; contract calls are not prepared."""
+    payer = scval.to_address(owner)
     match step:
         case Pay():
             return Payment(step.to, asset_of(step.asset), from_xdr_amount(step.amount))
         case Approve():
-            return _call(step.token, "approve", *_approve_arguments(step, owner))
+            spender, amount = scval.to_address(step.spender), scval.to_int128(step.amount)
+            return _call(step.token, "approve", payer, spender, amount, scval.to_uint32(step.until))
         case BurnOnStellar():
             return _call(
-                step.messenger, "deposit_for_burn_with_hook", *_burn_arguments(step, owner)
+                step.messenger,
+                "deposit_for_burn_with_hook",
+                payer,
+                scval.to_int128(step.amount),
+                scval.to_uint32(step.domain),
+                scval.to_bytes(decode_hex(step.mint_recipient)),
+                scval.to_address(step.token),
+                scval.to_bytes(ANY_CALLER),
+                scval.to_int128(step.max_fee),
+                scval.to_uint32(step.min_finality),
+                scval.to_bytes(step.hook_data),
             )
         case SendOnStellar():
-            return _call(step.oft, "send", *_send_arguments(step, owner))
+            fee = {"native_fee": scval.to_int128(step.native_fee), "zro_fee": scval.to_int128(0)}
+            param = _send_param(step.eid, step.to, step.amount, step.min_amount)
+            return _call(step.oft, "send", payer, param, scval.to_struct(fee), payer)
         case _:
             assert_never(step)
 
@@ -227,39 +242,6 @@ def _min_received(agreed: Agreement) -> BaseUnits:
     return least
 
 
-def _approve_arguments(step: Approve, owner: StellarAddress) -> tuple[xdr.SCVal, ...]:
-    return (
-        scval.to_address(owner),
-        scval.to_address(step.spender),
-        scval.to_int128(step.amount),
-        scval.to_uint32(step.until),
-    )
-
-
-def _burn_arguments(step: BurnOnStellar, owner: StellarAddress) -> tuple[xdr.SCVal, ...]:
-    return (
-        scval.to_address(owner),
-        scval.to_int128(step.amount),
-        scval.to_uint32(step.domain),
-        scval.to_bytes(_raw(step.mint_recipient)),
-        scval.to_address(step.token),
-        scval.to_bytes(ANY_CALLER),
-        scval.to_int128(step.max_fee),
-        scval.to_uint32(step.min_finality),
-        scval.to_bytes(step.hook_data),
-    )
-
-
-def _send_arguments(step: SendOnStellar, owner: StellarAddress) -> tuple[xdr.SCVal, ...]:
-    fee = {"native_fee": scval.to_int128(step.native_fee), "zro_fee": scval.to_int128(0)}
-    return (
-        scval.to_address(owner),
-        _send_param(step.eid, step.to, step.amount, step.min_amount),
-        scval.to_struct(fee),
-        scval.to_address(owner),
-    )
-
-
 def _send_param(eid: int, to: Bytes32, amount: BaseUnits, least: BaseUnits) -> xdr.SCVal:
     return scval.to_struct(
         {
@@ -269,7 +251,7 @@ def _send_param(eid: int, to: Bytes32, amount: BaseUnits, least: BaseUnits) -> x
             "extra_options": scval.to_bytes(b""),
             "min_amount_ld": scval.to_int128(least),
             "oft_cmd": scval.to_bytes(b""),
-            "to": scval.to_bytes(_raw(to)),
+            "to": scval.to_bytes(decode_hex(to)),
         }
     )
 
@@ -280,7 +262,3 @@ def _call(contract: StellarAddress, function: str, *arguments: xdr.SCVal) -> Ope
     )
     kind = xdr.HostFunctionType.HOST_FUNCTION_TYPE_INVOKE_CONTRACT
     return InvokeHostFunction(xdr.HostFunction(kind, invoke_contract=call), auth=[])
-
-
-def _raw(word: Bytes32) -> bytes:
-    return bytes.fromhex(word[2:])

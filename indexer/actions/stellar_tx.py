@@ -40,27 +40,17 @@ class SpentSequence:
     """The ledger that used it, or a later one."""
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierTransaction:
-    """A transaction that was issued for the transfer before."""
-
-    tx: TxHash
-    sequence: int
-
-
-def next_sequence(
-    spent: SpentSequence, ingested: Height, issued: Collection[EarlierTransaction]
-) -> int | None:
+def next_sequence(spent: SpentSequence, ingested: Height, issued: Collection[int]) -> int | None:
     """Sequence number of a transfer's next transaction; None while it cannot be decided.
 
-    The number of an issued transaction that may still be sent is reused, so a ledger includes only
-    one of the two. A used number may have been used by the issued transaction: until the ledger
-    that used it is ingested, it is unknown whether the money has moved. The nodes' height does not
-    matter.
+    `issued`: numbers of the transactions issued before. The number of one that may still be sent is
+    reused, so a ledger includes only one of the two. A used number may have been used by the issued
+    transaction: until the ledger that used it is ingested, it is unknown whether the money has
+    moved. The nodes' height does not matter.
     """
-    if ingested < spent.ledger and any(each.sequence <= spent.sequence for each in issued):
+    if ingested < spent.ledger and any(number <= spent.sequence for number in issued):
         return None
-    return max([spent.sequence + 1, *(each.sequence for each in issued)])
+    return max([spent.sequence + 1, *issued])
 
 
 def draft(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stellar_sdk.operation.operation import Operation
 
-from indexer.actions.mint_check import MintRefusal
+from indexer.actions.mint_check import MintRefusal, cctp_pause
 from indexer.actions.stellar_issues import Issue, step_id
 from indexer.actions.stellar_orders import (
     BurnOnStellar,
@@ -23,7 +23,6 @@ from indexer.actions.stellar_orders import (
     quote_oft_call,
     quote_send_call,
 )
-from indexer.actions.stellar_pause import cctp_pause
 from indexer.actions.stellar_tx import (
     NULL_ACCOUNT,
     IssuedTransaction,
@@ -119,7 +118,7 @@ class StellarState:
         if account is None:
             raise CallReverted(f"{self._chain.id} has no account {owner}")
         spent = SpentSequence(account.sequence, account.sequence_ledger)
-        number = next_sequence(spent, ingested, [each.numbered for each in issued])
+        number = next_sequence(spent, ingested, [each.sequence for each in issued])
         if number is None:
             return None
         step = self.step(order, owner, account.ledger)

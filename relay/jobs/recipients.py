@@ -8,8 +8,7 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
-from indexer.actions.mint_check import EvmView, mint_refusal
-from indexer.actions.stellar_pause import StellarView, cctp_pause
+from indexer.actions.mint_check import EvmView, StellarView, cctp_pause, mint_refusal
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import EvmChain, StellarChain
 from relay.jobs.obstacles import (

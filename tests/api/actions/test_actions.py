@@ -41,7 +41,7 @@ def calls_of(transfer: str, mechanism: str, allowance: Any) -> list[dict[str, st
     agreed = make_agreed(mechanism=mechanism, id=transfer)
     return [
         {"to": call.to, "data": f"0x{call.data.hex()}", "value": str(call.value)}
-        for call in evm_calls(MAINNET, agreed, allowance).calls
+        for call in evm_calls(MAINNET, agreed, allowance)
     ]
 
 

@@ -41,7 +41,7 @@ def shown(*calls: UnsignedCall, chain: int = 1) -> EvmCalls:
 
 def issued(route: str, allowance: Any = 0) -> tuple[UnsignedCall, ...]:
     agreed = make_agreed(mechanism=MECHANISMS[route])
-    return evm_calls(MAINNET, agreed, allowance).calls
+    return evm_calls(MAINNET, agreed, allowance)
 
 
 def refused(calls: EvmCalls, deposit: Deposit) -> str:

@@ -33,9 +33,8 @@ WORDS = ["uint256", "uint32", "bytes32", "address", "bytes32", "uint256", "uint3
 
 
 def test_burn_calls_token_messenger_for_the_forwarder():
-    calls = evm_calls(MAINNET, make_agreed(), None)
-    [call] = calls.calls
-    assert (calls.chain, call.to, call.value) == (ETHEREUM, CHAIN.cctp_token_messenger, 0)
+    [call] = evm_calls(MAINNET, make_agreed(), None)
+    assert (call.to, call.value) == (CHAIN.cctp_token_messenger, 0)
     # depositForBurnWithHook(uint256,uint32,bytes32,address,bytes32,uint256,uint32,bytes)
     assert call.data[:4].hex() == "779b432d"
     amount, domain, recipient, token, caller, max_fee, finality, hook = decode(WORDS, call.data[4:])
@@ -47,7 +46,7 @@ def test_burn_calls_token_messenger_for_the_forwarder():
 
 
 def test_send_pays_exact_fee_and_refunds_payer():
-    [call] = evm_calls(MAINNET, make_agreed(mechanism="oft"), None).calls
+    [call] = evm_calls(MAINNET, make_agreed(mechanism="oft"), None)
     assert (call.to, call.value) == (CHAIN.oft, 1_100)
     # send((uint32,bytes32,uint256,uint256,bytes,bytes,bytes),(uint256,uint256),address)
     assert call.data[:4].hex() == "c7c7f5b3"
@@ -82,7 +81,7 @@ def test_hook_equals_a_real_burn_plus_transfer_id():
     ("allowance", "approved"), [(0, [20_000_000]), (19_999_999, [20_000_000]), (20_000_000, [])]
 )
 def test_approval_covers_only_the_missing_allowance(allowance, approved):
-    *approvals, _ = evm_calls(MAINNET, make_agreed(), allowance).calls
+    *approvals, _ = evm_calls(MAINNET, make_agreed(), allowance)
     assert [read_approval(each) for each in approvals] == [
         (CHAIN.usdc, CHAIN.cctp_token_messenger, amount) for amount in approved
     ]
@@ -93,7 +92,7 @@ def test_approval_covers_only_the_missing_allowance(allowance, approved):
 )
 def test_leftover_oft_allowance_is_reset_to_zero_first(allowance, steps):
     # As Ethereum's USDT wants it.
-    *approvals, _ = evm_calls(MAINNET, make_agreed(mechanism="oft"), allowance).calls
+    *approvals, _ = evm_calls(MAINNET, make_agreed(mechanism="oft"), allowance)
     assert [read_approval(each) for each in approvals] == [
         (CHAIN.usdt0, CHAIN.oft, amount) for amount in steps
     ]

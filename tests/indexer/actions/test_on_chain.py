@@ -49,7 +49,7 @@ class Stand:
         terms, order = agreed.terms, evm_order(self.network, agreed)
         token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)
         allowance = self.state.allowance(CHAIN, order, token, payer)
-        return evm_calls(self.network, agreed, allowance).calls
+        return evm_calls(self.network, agreed, allowance)
 
     def send(self, calls: tuple[UnsignedCall, ...], account: LocalAccount = PAYER) -> str:
         """All of them; the hash of the last."""

@@ -4,7 +4,7 @@ import pytest
 
 from indexer.actions.stellar_issues import parse_issue, step_id
 from indexer.actions.stellar_orders import Approve, operation_of, stellar_order
-from indexer.actions.stellar_tx import EarlierTransaction, draft
+from indexer.actions.stellar_tx import draft
 from tests.factories.actions import MAINNET, OWNER, make_withdrawal
 from warehouse_schema.identifiers import BaseUnits, Height
 
@@ -20,7 +20,7 @@ def test_parsed_issue_has_number_hash_and_step(step):
     drafted = draft(PASSPHRASE, OWNER, 7, 1_800_000_000, [operation_of(step, OWNER)])
     issue = parse_issue(PASSPHRASE, drafted.envelope)
     assert issue.issued == drafted
-    assert issue.numbered == EarlierTransaction(drafted.tx, 7)
+    assert issue.sequence == 7
     assert issue.step_id == step_id(step, OWNER)
 
 

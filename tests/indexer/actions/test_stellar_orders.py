@@ -16,7 +16,6 @@ from indexer.actions.stellar_orders import (
     stellar_order,
 )
 from indexer.actions.stellar_tx import (
-    EarlierTransaction,
     SpentSequence,
     complete_tx,
     draft,
@@ -27,7 +26,7 @@ from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
 from tests.factories import actions
 from tests.factories.actions import MAINNET, PAYER, TRANSFER, make_agreed, make_withdrawal
-from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, TxHash, UnixSeconds
+from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
 
 STELLAR = MAINNET.stellar
 OWNER = StellarAddress(actions.OWNER)
@@ -163,8 +162,7 @@ def test_bridge_missing_on_network_raises():
     ],
 )
 def test_number_is_reused_until_it_is_dead(spent, ingested, issued, expected):
-    numbered = [EarlierTransaction(TxHash(f"{number:064x}"), number) for number in issued]
-    assert next_sequence(spent, Height(ingested), numbered) == expected
+    assert next_sequence(spent, Height(ingested), issued) == expected
 
 
 # What a node says that it needs
