@@ -42,7 +42,7 @@ def measure() -> dict[str, Any]:
         deploy(anvil.rpc_url, remotes_of_evm()) as devnet,
     ):
         devnet.faucet_usdc(payer.address, agreed.terms.amount_in)
-        for call in evm_calls(network, agreed, BaseUnits(0)).calls:
+        for call in evm_calls(network, agreed, BaseUnits(0)):
             sent = devnet.send(payer, call.to, call.data, value=call.value)
         tx = TxHash(sent.transaction_hash)
         state = EvmState(network, {chain.id: [anvil.rpc_url]}, needed=1)
