@@ -1,1 +1,1 @@
-"""`/v1/transfers/{id}/actions` and `/submissions`: what an owner can do, and what he did."""
+"""`/v1/transfers/{id}/actions` and `/submissions`: what an owner can do, and what was submitted."""

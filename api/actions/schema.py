@@ -19,7 +19,7 @@ Idle: TypeAlias = Literal[
     "recipient_refused",
     "paused",
 ]
-"""Why there is nothing to do: it is somebody else's turn, it is over, time has run out; the
+"""Why there is nothing to do: another party has to act, it is over, time has run out; the
 recipient has no trustline, one that the issuer has not authorized, or one without room; the owner's
 transaction would fail as things stand; or, on an EVM chain, the asset's issuer refuses the
 recipient, or issuer or bridge are paused."""
@@ -28,13 +28,13 @@ recipient, or issuer or bridge are paused."""
 class EvmCall(TypedDict):
     """A call of an EVM chain."""
 
-    to: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$", description="Whom.")]
-    data: Annotated[str, Field(pattern="^0x([0-9a-f]{2})*$", description="With what.")]
-    value: Annotated[BaseUnitsText, Field(description="Wei that it carries.")]
+    to: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$", description="Contract to call.")]
+    data: Annotated[str, Field(pattern="^0x([0-9a-f]{2})*$", description="Call data.")]
+    value: Annotated[BaseUnitsText, Field(description="Value in wei.")]
 
 
 class EvmCalls(TypedDict):
-    """Calls that who pays sends one after the other, or in one bundle; the last moves the money."""
+    """Calls that the payer sends one by one, or in one bundle; the last one moves the money."""
 
     kind: Literal["evm_calls"]
     chainId: Annotated[int, Field(description="EIP-155 number.", ge=1)]
@@ -42,7 +42,7 @@ class EvmCalls(TypedDict):
 
 
 class SendToAddress(TypedDict):
-    """A deposit is to be paid to an address of its own."""
+    """A payment to the deposit address of the transfer."""
 
     kind: Literal["send_to_address"]
     chain: Annotated[str, Field(description="CAIP-2 id.")]
@@ -52,31 +52,32 @@ class SendToAddress(TypedDict):
 
 
 class StellarTx(TypedDict):
-    """A transaction of the owner's account, which the owner signs and sends to the network."""
+    """A transaction of the owner's account, for the owner to sign and submit."""
 
     kind: Literal["stellar_tx"]
     xdr: Annotated[str, Field(description="The unsigned envelope, base64.")]
-    network_passphrase: Annotated[str, Field(description="Of the network that it is for.")]
+    network_passphrase: Annotated[str, Field(description="Passphrase of its network.")]
 
 
 class StellarTrustline(TypedDict):
-    """A trustline of the owner's, with the account if there is none, that the service pays for.
+    """A trustline of the owner that the service pays for, with the account if there is none.
 
-    The transaction is the service's, which signs it after its owner has submitted it signed, as
-    `stellar_tx`. Another owner may have used its sequence number first: then another one is shown.
+    The owner signs the transaction and submits it as `stellar_tx`; then the service, whose account
+    is its source, signs it. If another transaction uses its sequence number first, a new one is
+    shown.
     """
 
     kind: Literal["stellar_trustline"]
     asset: Annotated[str, Field(description="`stellar:CODE:ISSUER`.")]
     xdr: Annotated[str, Field(description="The unsigned envelope, base64.")]
-    network_passphrase: Annotated[str, Field(description="Of the network that it is for.")]
+    network_passphrase: Annotated[str, Field(description="Passphrase of its network.")]
 
 
 Action: TypeAlias = EvmCalls | SendToAddress | StellarTx | StellarTrustline
 
 
 class Actions(TypedDict):
-    """What the owner can do now: one action, or none and why."""
+    """The owner's next action, or the reason why there is none."""
 
     action: Annotated[
         Annotated[Action, Field(discriminator="kind")] | None,
@@ -86,16 +87,16 @@ class Actions(TypedDict):
         Idle | None,
         Field(
             description=(
-                "Why there is none: `waiting` for somebody else, `over`, `expired`; the recipient "
-                "has `no_trustline` and has to open one, which `needs_trustline` describes; it has "
-                "one that is `not_authorized` by its issuer, or `no_room` in it; or the owner's "
-                "transaction `would_fail` as things stand, as for want of money; on an EVM chain, "
-                "the issuer refuses the recipient (`recipient_refused`), or issuer or bridge are "
-                "`paused`."
+                "Why there is no action. `waiting`: another party has to act. `over`, `expired`: "
+                "the transfer has ended. `no_trustline`: the recipient has to open one, see "
+                "`needs_trustline`. `not_authorized`: the issuer has not authorized it. `no_room`: "
+                "it cannot hold the amount. `would_fail`: the owner's transaction would fail now, "
+                "for example without the money. `recipient_refused`: the issuer refuses the EVM "
+                "recipient. `paused`: issuer or bridge are paused."
             )
         ),
     ]
     needs_trustline: Annotated[
         NeededTrustline | None,
-        Field(description="What a deposit's owner has to open first, or meanwhile; else null."),
+        Field(description="Trustline that a deposit's owner has to open; null without one."),
     ]

@@ -33,10 +33,9 @@ actions.before_request(owner_only)
     refusals=("TRANSFER_NOT_FOUND", "CHAIN_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
 )
 def show_action(transfer: str) -> schema.Actions:
-    """What you can do now.
+    """The owner's next action for a transfer.
 
-    The next thing that a transfer needs of its owner. Everything in it follows from the quote
-    and from public data: check that before anything is signed.
+    All of it follows from the quote and from public data: verify it before you sign.
     """
     network = deps().network
     with snapshot() as conn:
@@ -62,7 +61,7 @@ def show_action(transfer: str) -> schema.Actions:
 @operation(
     "submitTransaction",
     "Transfers",
-    {200: "It is; the transfer."},
+    {200: "The transfer."},
     headers=(NO_STORE,),
     parameters=(TRANSFER_ID,),
     body=NewSubmission,
@@ -79,14 +78,13 @@ def show_action(transfer: str) -> schema.Actions:
     ),
 )
 def submit(transfer: str) -> Transfer:
-    """Say which transaction you sent, or hand in the one you signed.
+    """Submit the hash of a sent EVM transaction, or a signed Stellar transaction.
 
-    An EVM transaction is named by its hash, read from the chain and held against the actions
-    that were shown, member by member. A Stellar one is handed in signed, and sent in a fee bump
-    of the service's. A mismatch changes nothing, and `fields` names what differs. A transaction
-    that is never submitted is found all the same. The hash of a payment to a deposit address is
-    a hint that changes nothing: it is answered with the transfer, unless it is mined and pays
-    nothing to that address.
+    The service reads an EVM transaction from the chain and compares it with the issued actions,
+    field by field. It sends a Stellar transaction in a fee bump of its own. A mismatch changes
+    nothing, and `fields` names what differs. A transaction that is not submitted is found on chain
+    as well. The hash of a payment to a deposit address is a hint that changes nothing: the answer
+    is the transfer, or an error if the transaction is mined and pays nothing to that address.
     """
     network, body = deps().network, read_body(NewSubmission)
     with snapshot() as conn:

@@ -1,1 +1,1 @@
-"""`/v1/transfers`: what an owner started, where it is, and how to call it off."""
+"""`/v1/transfers`: creation, state and cancellation."""

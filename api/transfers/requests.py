@@ -16,19 +16,19 @@ DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 
 IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
-    "A new one for each transfer that is started, such as a UUID.",
+    "A new value for each new transfer, such as a UUID.",
     {"type": "string", "pattern": "^[!-~]{1,255}$"},
     "header",
     required=True,
 )
 BEFORE = Parameter(
     "before",
-    "Those started before it: `next_before` of the page before.",
+    "Exclusive upper bound of `started_at`: `next_before` of the page before.",
     {"type": "string", "format": "date-time"},
 )
 LIMIT = Parameter(
     "limit",
-    "How many.",
+    "Number of transfers.",
     {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
 )
 
@@ -68,7 +68,7 @@ def read_idempotency_key(text: str | None) -> str:
     if text is None or not _IDEMPOTENCY_KEY.fullmatch(text):
         raise BadRequest(
             "Idempotency-Key must be a header of 1 to 255 visible ASCII characters, such as a "
-            "UUID: a new one for each transfer, the same when you ask again",
+            "UUID: a new one for each transfer, the same one in a repeated request",
             code="BAD_IDEMPOTENCY_KEY",
         )
     return text

@@ -1,4 +1,4 @@
-"""What `/v1/transfers` shows, as types: `responses.py` makes them, the document is made of them."""
+"""Types of the answers of `/v1/transfers`; `responses.py` builds them."""
 
 from typing import Annotated
 
@@ -13,80 +13,80 @@ from indexer.transfers.state_machine import ActionBy, Sep24Status, Stage
 TransferId = Annotated[
     str, Field(pattern="^[0-9a-f]{32}$", description="16 bytes: the label that its burn carries.")
 ]
-_Url = Annotated[str, Field(description="Of an explorer's page about the transaction.")]
+_Url = Annotated[str, Field(description="Explorer page of the transaction.")]
 _Hex = Annotated[str, Field(pattern="^0x([0-9a-f]{2})*$", description="Bytes as hex.")]
 
 
 class Explorer(TypedDict):
-    """Where people can look at it; null before there is a transaction, or an explorer."""
+    """Explorer pages of the transfer; null without a transaction, or without an explorer."""
 
     source: _Url | None
     destination: _Url | None
 
 
 class Step(TypedDict):
-    """A stage that the transfer came to."""
+    """A stage that the transfer reached."""
 
     stage: Stage
     at: Annotated[
         Time | None,
         Field(
-            description="null where nothing says when. Steps are in the order of cause and effect; "
-            "clocks differ, so one may have an earlier time than the step before it."
+            description="null where the time is unknown. Steps are in the order of cause and "
+            "effect; clocks differ, so a step may have an earlier time than the one before it."
         ),
     ]
     clock: Annotated[
         str | None,
-        Field(description="Whose time `at` is: a chain (CAIP-2), or `service`; null without one."),
+        Field(description="Clock of `at`: a chain (CAIP-2), or `service`; null without `at`."),
     ]
-    chain: Annotated[str | None, Field(description="Where that happened, CAIP-2.")]
-    tx: Annotated[str | None, Field(description="The transaction with which it did.")]
+    chain: Annotated[str | None, Field(description="Chain of the transaction, CAIP-2.")]
+    tx: Annotated[str | None, Field(description="Transaction that caused the step.")]
 
 
 class DepositAddress(TypedDict):
-    """Where the deposit is paid in, and the account of ours that its terms name."""
+    """Address of the deposit, and the operator's account that its terms name."""
 
     address: Annotated[str, Field(description="Compute it yourself: docs/deposit-addresses.md.")]
-    operator: Annotated[str, Field(description="Moves the deposit on, and cannot take it.")]
+    operator: Annotated[str, Field(description="Moves the deposit on; it cannot take it.")]
 
 
 class TillLine(TypedDict):
-    """One token at the deposit address: received = swept + returned + what is there."""
+    """One token at the deposit address: received = swept + returned + current balance."""
 
     token: Annotated[str, Field(description="Token contract.")]
     received: BaseUnitsText
-    swept: Annotated[BaseUnitsText, Field(description="Carried on.")]
+    swept: Annotated[BaseUnitsText, Field(description="Burned or sent to the recipient.")]
     returned: BaseUnitsText
-    owed: Annotated[BaseUnitsText, Field(description="Has to go back.")]
+    owed: Annotated[BaseUnitsText, Field(description="To be refunded.")]
 
 
 class Refund(TypedDict):
-    """What was paid to the deposit address, and what of it went back or has to."""
+    """Payments to the deposit address, and their refunds."""
 
-    amount: Annotated[BaseUnitsText, Field(description="Went back, in what was to be paid.")]
+    amount: Annotated[BaseUnitsText, Field(description="Refunded amount of the asset to be paid.")]
     transactions: list[str]
     pending_below_minimum: Annotated[
-        BaseUnitsText, Field(description="Owed, and too little to go back by itself.")
+        BaseUnitsText, Field(description="Owed, but less than the minimum of an automatic refund.")
     ]
     tokens: list[TillLine]
 
 
 class SelfFinish(TypedDict):
-    """With which anybody can deliver it now: a CCTP message and its attestation."""
+    """A CCTP message and its attestation, with which anyone can deliver the transfer now."""
 
-    chain: Annotated[str, Field(description="Where it is to be handed in, CAIP-2.")]
+    chain: Annotated[str, Field(description="Chain of the delivery, CAIP-2.")]
     contract: Annotated[
         str,
-        Field(description="`receiveMessage` of it on EVM chains, `mint_and_forward` on Stellar."),
+        Field(description="Call `receiveMessage` on EVM chains, `mint_and_forward` on Stellar."),
     ]
     message: _Hex
     attestation: _Hex
 
 
 class ExtraSelfFinish(SelfFinish):
-    """The same of an extra movement."""
+    """Message and attestation of an extra movement."""
 
-    movement: Annotated[str, Field(description="Which of `extras`.")]
+    movement: Annotated[str, Field(description="Its id in `extras`.")]
 
 
 class Transfer(TypedDict):
@@ -96,20 +96,22 @@ class Transfer(TypedDict):
     quote_id: str
     route: RouteId
     direction: Direction
-    funding_mode: Annotated[FundingMode | None, Field(description="null but for deposits.")]
-    status: Annotated[Sep24Status, Field(description="SEP-24's word for the stage.")]
+    funding_mode: Annotated[FundingMode | None, Field(description="null except for deposits.")]
+    status: Annotated[Sep24Status, Field(description="SEP-24 status of the stage.")]
     stage: Stage
     stage_reason: Annotated[
         StageReason | None,
-        Field(description="Why it waits, or what it came to; null when neither."),
+        Field(description="Why the transfer waits, or why it ended; null when neither."),
     ]
-    stage_detail: Annotated[str | None, Field(description="For people: what somebody says of it.")]
-    turn: Annotated[ActionBy, Field(description="Who has to do something now.")]
+    stage_detail: Annotated[str | None, Field(description="Explanation of the reason, for people.")]
+    turn: Annotated[ActionBy, Field(description="Party that has to act now.")]
     amount_in: BaseUnitsText
-    amount_out: Annotated[BaseUnitsText, Field(description="The least that arrives.")]
-    amount_fee: Annotated[BaseUnitsText, Field(description="At most; units of what is sent.")]
+    amount_out: Annotated[BaseUnitsText, Field(description="Minimum that arrives.")]
+    amount_fee: Annotated[
+        BaseUnitsText, Field(description="Maximum; base units of the source asset.")
+    ]
     amount_delivered: Annotated[
-        BaseUnitsText | None, Field(description="What arrived, once it has.")
+        BaseUnitsText | None, Field(description="Amount that arrived; null before.")
     ]
     source_chain: str
     source_asset: str
@@ -117,7 +119,7 @@ class Transfer(TypedDict):
     dest_chain: str
     dest_asset: str
     dest_address: str
-    deposit: Annotated[DepositAddress | None, Field(description="null unless paid to one.")]
+    deposit: Annotated[DepositAddress | None, Field(description="null without a deposit address.")]
     external_transaction_id: Annotated[
         str | None, Field(description="The EVM transaction: burn or send, or delivery.")
     ]
@@ -125,34 +127,34 @@ class Transfer(TypedDict):
     started_at: TimeText
     updated_at: Annotated[
         TimeText,
-        Field(description="When what is shown here last changed, by the service's clock."),
+        Field(description="Time of the last change of this answer, by the service's clock."),
     ]
-    completed_at: Annotated[Time | None, Field(description="When it was delivered or refunded.")]
+    completed_at: Annotated[Time | None, Field(description="Time of the delivery or refund.")]
     expires_at: Annotated[
-        Time, Field(description="It expires if nothing irreversible has happened by then.")
+        Time, Field(description="The transfer expires if nothing irreversible happened by then.")
     ]
     eta: Annotated[
         Time | None,
-        Field(description="When it usually is there; null while it waits for somebody, or is over"),
+        Field(description="Usual time of arrival; null while it waits for a party, or is over."),
     ]
     explorer: Explorer
     timeline: list[Step]
     refund: Annotated[
-        Refund | None, Field(description="null unless something was paid to its address.")
+        Refund | None, Field(description="null before a payment to the deposit address.")
     ]
     self_finish: Annotated[
-        SelfFinish | None, Field(description="null unless anybody can deliver it.")
+        SelfFinish | None, Field(description="null unless anyone can deliver it.")
     ]
     extras: Annotated[
         list[str],
         Field(
-            description="Further burns or sends that pay its recipient: ids. The service delivers "
-            "them while the owner's daily limit has room; anybody can."
+            description="Ids of further burns or sends that pay the recipient. The service "
+            "delivers them within the owner's daily limit; anyone can deliver them."
         ),
     ]
     extras_self_finish: Annotated[
         list[ExtraSelfFinish],
-        Field(description="With which anybody can deliver extras now: the oldest 20 that wait."),
+        Field(description="Messages and attestations of the oldest 20 extras that wait."),
     ]
 
 

@@ -29,7 +29,7 @@ transfers.before_request(owner_only)
 @operation(
     "startTransfer",
     "Transfers",
-    {201: "The transfer, new.", 200: "The transfer that this key made before."},
+    {201: "The new transfer.", 200: "The existing transfer of this key."},
     headers=(NO_STORE,),
     parameters=(IDEMPOTENCY_KEY,),
     body=NewTransfer,
@@ -42,8 +42,8 @@ transfers.before_request(owner_only)
 def start() -> tuple[schema.Transfer, int]:
     """Start a transfer of a quote.
 
-    Ask again with the same key after an answer that got lost: there is one transfer for a key,
-    and it is answered whatever has become of quote, limits and chains since.
+    A key makes one transfer. Repeat the request with the same key after a lost answer: it returns
+    the transfer, even if the quote has expired, a limit is reached or a chain is down.
     """
     key = read_idempotency_key(request.headers.get("Idempotency-Key"))
     body = read_body(NewTransfer)
@@ -59,7 +59,7 @@ def start() -> tuple[schema.Transfer, int]:
 @operation(
     "listTransfers",
     "Transfers",
-    {200: "A page of them."},
+    {200: "A page of transfers."},
     headers=(NO_STORE,),
     parameters=(BEFORE, LIMIT),
     refusals=("BAD_CURSOR", "BAD_LIMIT", "UNKNOWN_PARAMETER"),
@@ -87,7 +87,7 @@ def show_page() -> schema.TransferList:
     refusals=("TRANSFER_NOT_FOUND",),
 )
 def show(transfer: str) -> schema.Transfer:
-    """Where a transfer is."""
+    """State of a transfer."""
     with snapshot() as conn:
         owned = access_transfer(conn, owner(), transfer)
         return load_transfer_response(conn, deps().network, owned)
@@ -97,15 +97,15 @@ def show(transfer: str) -> schema.Transfer:
 @operation(
     "cancelTransfer",
     "Transfers",
-    {200: "The transfer, called off."},
+    {200: "The cancelled transfer."},
     headers=(NO_STORE,),
     parameters=(TRANSFER_ID,),
     refusals=("TRANSFER_NOT_FOUND", "NOT_CANCELLABLE"),
 )
 def cancel(transfer: str) -> schema.Transfer:
-    """Call a transfer off.
+    """Cancel a transfer, before anything irreversible happened.
 
-    Until something irreversible has happened. What comes in later goes back.
+    Later payments are refunded.
     """
     with deps().engine.begin() as conn:
         owned = access_transfer(conn, owner(), transfer)

@@ -1,1 +1,1 @@
-"""What an owner has to sign, and whether what he sent is that: pure, with no node and no clock."""
+"""Transactions that an owner has to sign, and checks of submitted ones. Pure: no node, no clock."""
