@@ -100,6 +100,12 @@ RATE_LIMITS = (
 )
 IF_NONE_MATCH = Parameter("If-None-Match", "Entity tags of cached responses.", place="header")
 IF_MATCH = Parameter("If-Match", "Entity tags; the response must have one of them.", place="header")
+DEFAULT_LIMIT, MAX_LIMIT = 50, 200
+LIMIT = Parameter(
+    "limit",
+    "Maximum number of entries.",
+    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+)
 TRANSFER_ID = Parameter("transfer", "Id of the transfer.", place="path", required=True)
 
 View = TypeVar("View", bound=Callable[..., Any])

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -16,6 +16,7 @@ from flask import request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from api.errors import BadRequest, UnsupportedMediaType
+from api.operation import DEFAULT_LIMIT, MAX_LIMIT
 from indexer.chains.http.client import exceeds_json_depth
 
 MAX_BODY_BYTES = 64 * 1024
@@ -27,6 +28,8 @@ MAX_DIGITS = 78
 MAX_PARAMETERS = 64
 _MAX_NAME_SHOWN = 64
 """Characters of a client's own name in a message."""
+# `int` is slow with thousands of digits.
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]+)")
 
 JSON = "application/json"
@@ -68,6 +71,14 @@ def read_query(known: Collection[str], *, others: bool = False) -> dict[str, str
     if not request.query_string:
         return {}
     return _parameters(request.query_string, known, "parameter", others=others)
+
+
+def read_limit(query: Mapping[str, str]) -> int:
+    """The parameter `LIMIT`; an empty value is the same as none. Raises `BadRequest`."""
+    text = query.get("limit") or str(DEFAULT_LIMIT)
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MAX_LIMIT:
+        raise BadRequest(f"limit must be a number from 1 to {MAX_LIMIT}", code="BAD_LIMIT")
+    return int(text)
 
 
 def validate_query() -> None:

@@ -4,34 +4,21 @@ The initial state of a client that follows the stream, which sends orders as the
 no pages: older orders are in the warehouse's views.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
-from api.errors import BadRequest
-from api.operation import Parameter
+from api.operation import DEFAULT_LIMIT, LIMIT
 from api.orderbook.filters import PROVIDER, parse_provider
+from api.parsing import read_limit
 from indexer.orderbook.orders import OrderRow
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import StellarAddress
 
-DEFAULT_LIMIT = 50
-MAX_LIMIT = 200
-
-QUERY = (
-    Parameter(
-        "limit",
-        f"Maximum number of orders; default {DEFAULT_LIMIT}.",
-        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
-    ),
-    PROVIDER,
-)
+QUERY = (LIMIT, PROVIDER)
 PARAMETERS = tuple(each.name for each in QUERY)
-
-_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +31,8 @@ class RecentOrders:
 
 def parse_recent(query: Mapping[str, str]) -> RecentOrders:
     """Raises `BadRequest` that names the parameter. An empty value is the same as none."""
-    limit, provider = query.get("limit", ""), query.get("provider")
-    if limit and (not _NUMBER.fullmatch(limit) or not 1 <= int(limit) <= MAX_LIMIT):
-        raise BadRequest(
-            f"limit is {limit!r}; it must be a number from 1 to {MAX_LIMIT}", code="BAD_LIMIT"
-        )
-    return RecentOrders(
-        int(limit) if limit else DEFAULT_LIMIT, parse_provider(provider) if provider else None
-    )
+    provider = query.get("provider")
+    return RecentOrders(read_limit(query), parse_provider(provider) if provider else None)
 
 
 def recent_orders(connection: Connection, wanted: RecentOrders) -> list[OrderRow]:

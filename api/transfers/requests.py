@@ -10,9 +10,7 @@ from pydantic import field_validator
 
 from api.errors import BadRequest
 from api.operation import Parameter
-from api.parsing import Strict, canonical_hex
-
-DEFAULT_LIMIT, MAX_LIMIT = 50, 200
+from api.parsing import Strict, canonical_hex, read_limit
 
 IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
@@ -26,17 +24,10 @@ BEFORE = Parameter(
     "Exclusive upper bound of `started_at`: `next_before` of the page before.",
     {"type": "string", "format": "date-time"},
 )
-LIMIT = Parameter(
-    "limit",
-    "Number of transfers.",
-    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-)
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _SPACED_OFFSET = re.compile(r"^(.{10}[T ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})$")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,]{5,20}(Z|[+-][0-9]{2}:?[0-9]{2})?)?")
-# At most six digits: `int` is slow with more.
-_LIMIT = re.compile(r"[0-9]{1,6}")
 
 
 class NewTransfer(Strict):
@@ -77,10 +68,7 @@ def read_idempotency_key(text: str | None) -> str:
 def read_page(query: Mapping[str, str]) -> TransferPageRequest:
     """Raises `BadRequest` that names the parameter."""
     before = _read_time(query["before"]) if query.get("before") else None
-    limit = query.get("limit") or str(DEFAULT_LIMIT)
-    if not _LIMIT.fullmatch(limit) or not 1 <= int(limit) <= MAX_LIMIT:
-        raise BadRequest(f"limit must be a number from 1 to {MAX_LIMIT}", code="BAD_LIMIT")
-    return TransferPageRequest(before, int(limit))
+    return TransferPageRequest(before, read_limit(query))
 
 
 def _read_time(text: str) -> datetime:

@@ -4,7 +4,7 @@ from flask import Blueprint, request
 
 from api.auth.owner import owner, owner_only
 from api.deps import deps, snapshot
-from api.operation import NO_STORE, TRANSFER_ID, operation
+from api.operation import LIMIT, NO_STORE, TRANSFER_ID, operation
 from api.parsing import read_body, read_query
 from api.responses import iso_microseconds
 from api.transfers import schema
@@ -13,7 +13,6 @@ from api.transfers.details import load_details, new_transfer_details
 from api.transfers.requests import (
     BEFORE,
     IDEMPOTENCY_KEY,
-    LIMIT,
     NewTransfer,
     read_idempotency_key,
     read_page,

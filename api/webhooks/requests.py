@@ -8,10 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from api.errors import BadRequest
-from api.operation import Parameter
-from api.parsing import Strict
+from api.operation import LIMIT, Parameter
+from api.parsing import Strict, read_limit
 
-DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 MAX_URL_LENGTH = 2000
 MAX_EVENT_NUMBER = 2**63 - 1
 
@@ -22,11 +21,7 @@ EVENTS = (
         "Events after this number: `next_after` of the previous page.",
         {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
     ),
-    Parameter(
-        "limit",
-        "Maximum number of events.",
-        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    ),
+    LIMIT,
     Parameter(
         "missed",
         "1: only events that were not delivered.",
@@ -90,7 +85,4 @@ def read_page(query: Mapping[str, str]) -> EventPageRequest:
         raise BadRequest("missed must be 0 or 1", code="BAD_FILTER")
     if after and not _NUMBER.fullmatch(after):
         raise BadRequest("after must be the number of an event", code="BAD_AFTER")
-    limit = query.get("limit") or str(DEFAULT_LIMIT)
-    if not _NUMBER.fullmatch(limit) or not 1 <= int(limit) <= MAX_LIMIT:
-        raise BadRequest(f"limit must be a number from 1 to {MAX_LIMIT}", code="BAD_LIMIT")
-    return EventPageRequest(int(after or 0), int(limit), missed == "1")
+    return EventPageRequest(int(after or 0), read_limit(query), missed == "1")

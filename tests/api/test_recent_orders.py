@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import text
 
-from api.orderbook.recent import MAX_LIMIT, RecentOrders, newest
+from api.operation import MAX_LIMIT
+from api.orderbook.recent import RecentOrders, newest
 from indexer.addresses import stellar_holder
 from tests.factories.projections import (
     CLOSE_TIME,
