@@ -10,7 +10,10 @@ import pytest
 from indexer.cli.main import isthmus
 from tests.architecture.imports import ROOT
 
-PAGES = [ROOT / "README.md", *ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md")]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "clients/python/README.md"),
+    *(*ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md")),
+]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _ISTHMUS = re.compile(r"(?:`|\.venv/bin/)isthmus ([a-z-]+)")
