@@ -52,7 +52,7 @@ class BackfillConfig(dg.Config):
         ge=1,
         description="Blocks of a step. Default: at most 200 steps, of at least 2,000 blocks",
     )
-    spool: str | None = Field(
+    queue_folder: str | None = Field(
         default=None,
         description="Folder for chunks that wait for their turn, up to 1 GB a process. Default: "
         "under ISTHMUS_HOME of the machine that runs the step",
@@ -101,7 +101,8 @@ def backfills(settings: Settings) -> dg.Definitions:
         """Read and decode a span; replace the stored blocks when its turn has come."""
         from indexer.ingest import backfill
 
-        spool = Path(config.spool) if config.spool else settings.home / "spool"
+        chosen = config.queue_folder
+        folder = Path(chosen) if chosen else settings.home / "backfill-queue"
         with (
             failures_for_dagster(context),
             warehouse.engine() as engine,
@@ -113,7 +114,7 @@ def backfills(settings: Settings) -> dg.Definitions:
             retry_in_process(
                 context,
                 lambda: backfill.ingest_span(
-                    engine, reader, network, config.whole, span, spool, report, check
+                    engine, reader, network, config.whole, span, folder, report, check
                 ),
             )
 

@@ -2,6 +2,7 @@
 
 The file is anonymous: it disappears with its process, so no build reads what an older one left.
 Each chunk is one JSON line that describes it, then the text of its rows, compressed together.
+Reasons and measurements: docs/decisions/backfill-chunk-queue.md.
 """
 
 import tempfile

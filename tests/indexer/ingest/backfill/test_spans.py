@@ -251,7 +251,7 @@ def test_killed_span_is_planned_from_progress(
 
 
 def test_queue_leaves_no_files(indexer_engine: Engine, tmp_path: Path):
-    folder = tmp_path / "spool"
+    folder = tmp_path / "queue"
 
     def look() -> None:
         assert list(folder.iterdir()) == []
@@ -262,7 +262,7 @@ def test_queue_leaves_no_files(indexer_engine: Engine, tmp_path: Path):
     assert list(folder.iterdir()) == []
 
 
-# The spool
+# The queue
 
 
 def test_queued_chunks_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -290,8 +290,8 @@ def test_queued_chunks_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_unwritable_folder_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(ConfigurationError, match=r"chunks cannot be kept in .*file/spool"),
-        open_queue(tmp_path / "file" / "spool"),
+        pytest.raises(ConfigurationError, match=r"chunks cannot be kept in .*file/queue"),
+        open_queue(tmp_path / "file" / "queue"),
     ):
         pass
     chunk = chunk_of_range(config(), make_chain().read(Height(1), Height(9), []))
