@@ -7,9 +7,10 @@ topics. Each log is compared with the issued orders field by field.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
-from indexer.actions.evm_calls import BurnOrder, EvmOrder, SendOrder
+from indexer.actions.evm_calls import BurnOrder, EvmOrder, SendOrder, spender
 from indexer.addresses import contract_as_bytes32
 from indexer.bridges.cctp.events import DepositForBurn
 from indexer.bridges.oft.events import OftSent, PacketSent
@@ -69,16 +70,23 @@ def check_order(
         raise ValueError(f"nothing was issued that {mined.tx} on {mined.chain} could be")
     if not mined.succeeded:
         return Mismatch(("status",), f"{mined.tx} failed: it moved nothing")
-    compared = [
-        (log, _differences(network, payer, order, event, packet))
-        for log, event, packet in _moves(chain, mined)
-        for order in orders
-        if isinstance(order, BurnOrder) == isinstance(event, DepositForBurn)
-    ]
+    events = list(_events(chain, mined.logs))
+    packets = {each.guid: each for _, each in events if isinstance(each, PacketSent)}
+    compared: list[tuple[int, _Fields]] = []
+    for (log, event), order in product(events, orders):
+        match order, event:
+            case BurnOrder(), DepositForBurn():
+                fields = _compare_burn(network, payer, order, event)
+            case SendOrder(), OftSent():
+                fields = _compare_send(network, payer, order, event, packets.get(event.guid))
+            case _:
+                continue
+        compared.append((log, {name: pair for name, pair in fields.items() if pair[0] != pair[1]}))
     if matching := {log for log, differences in compared if not differences}:
         return Match(tuple(sorted(matching)))
     if not compared:
-        return Mismatch(("contract",), f"{mined.tx} holds no {_expected(orders[0])}")
+        name = "DepositForBurn" if isinstance(orders[0], BurnOrder) else "OFTSent"
+        return Mismatch(("contract",), f"{mined.tx} holds no {name} of {spender(orders[0])}")
     nearest = min((differences for _, differences in compared), key=len)
     said = "; ".join(
         f"{field} is {found}, not {asked}" for field, (asked, found) in nearest.items()
@@ -106,20 +114,6 @@ def check_payment(network: Network, address: EvmAddress, mined: MinedTx) -> Chec
     return Match(logs)
 
 
-_Move: TypeAlias = DepositForBurn | OftSent
-
-
-def _moves(chain: EvmChain, mined: MinedTx) -> Iterator[tuple[int, _Move, PacketSent | None]]:
-    """Burns and sends among the logs: index, event, and the packet of a send."""
-    events = list(_events(chain, mined.logs))
-    packets = {each.guid: each for _, each in events if isinstance(each, PacketSent)}
-    for log, event in events:
-        if isinstance(event, DepositForBurn):
-            yield log, event, None
-        elif isinstance(event, OftSent):
-            yield log, event, packets.get(event.guid)
-
-
 def _events(chain: EvmChain, logs: Sequence[EvmLog]) -> Iterator[tuple[int, Event]]:
     for index, log in enumerate(logs):
         try:
@@ -129,23 +123,6 @@ def _events(chain: EvmChain, logs: Sequence[EvmLog]) -> Iterator[tuple[int, Even
             continue
         if event is not None:
             yield index, event
-
-
-def _differences(
-    network: Network,
-    payer: EvmAddress,
-    order: EvmOrder,
-    event: _Move,
-    packet: PacketSent | None,
-) -> _Fields:
-    match order, event:
-        case BurnOrder(), DepositForBurn():
-            compared = _compare_burn(network, payer, order, event)
-        case SendOrder(), OftSent():
-            compared = _compare_send(network, payer, order, event, packet)
-        case _:
-            raise TypeError(f"{type(event).__name__} is not what {type(order).__name__} orders")
-    return {field: pair for field, pair in compared.items() if pair[0] != pair[1]}
 
 
 def _compare_burn(
@@ -191,9 +168,3 @@ def _compare_send(
         ),
         "compose": (f"0x{order.compose.hex()}", message and f"0x{message.compose.hex()}"),
     }
-
-
-def _expected(order: EvmOrder) -> str:
-    if isinstance(order, BurnOrder):
-        return f"DepositForBurn of {order.messenger}"
-    return f"OFTSent of {order.oft}"
