@@ -124,10 +124,10 @@ def deposit_refusal(
     """Why the request is refused, apart from the sponsors' own budgets."""
     if request.deposit < min_deposit:
         return "deposit_too_small"
-    place = {"chain": chain, "key": request.key}
-    if conn.scalar(_IS_DONE, place):
+    history = conn.execute(_HISTORY, {"chain": chain, "key": request.key}).one()
+    if history.is_done:
         return "already_sponsored"
-    if (conn.scalar(_FAILED, place) or 0) >= MAX_FAILURES:
+    if history.failed >= MAX_FAILURES:
         return "failed_too_often"
     if _spent_for(conn, chain, request.payer) + MAX_COST > payer_budget:
         return "payer_budget_used"
@@ -136,39 +136,26 @@ def deposit_refusal(
 
 def is_under_way(conn: Connection, chain: ChainId, request: SponsorshipRequest) -> bool:
     """Whether a sponsor's transaction for this trustline is open."""
-    columns = slots.c
-    query = select(columns.number).where(
-        columns.chain == chain,
-        columns.purpose == "onboard",
-        columns.key == request.key,
-        columns.outcome.is_(None),
-    )
-    return conn.execute(query).first() is not None
+    return bool(conn.execute(_HISTORY, {"chain": chain, "key": request.key}).one().is_open)
 
-
-_IS_DONE = text("""
-    SELECT EXISTS (
-        SELECT FROM relay.slots
-        WHERE chain = :chain AND purpose = 'onboard' AND key = :key AND outcome = 'confirmed'
-    )
-""")
 
 # Failures as the relay counts them, and today's sequence numbers that were replaced for a fee. A
 # transaction without cost is no failure.
-_FAILED = text("""
-    SELECT count(*)
+_HISTORY = text("""
+    SELECT coalesce(bool_or(s.outcome IS NULL), false) AS is_open,
+           coalesce(bool_or(s.outcome = 'confirmed'), false) AS is_done,
+           count(*) FILTER (WHERE s.spent > 0 AND (
+               s.outcome IN ('reverted', 'already_done')
+               AND NOT EXISTS (
+                   SELECT FROM relay.failure_resets p
+                   WHERE p.chain = s.chain AND (p.subject IS NULL OR p.subject = s.subject)
+                     AND p.given_at >= s.closed_at
+               )
+               OR s.outcome = 'replaced'
+               AND s.opened_at >= (SELECT date_trunc('day', clock_timestamp(), 'UTC'))
+           )) AS failed
     FROM relay.slots s
-    WHERE s.chain = :chain AND s.purpose = 'onboard' AND s.key = :key AND s.spent > 0
-      AND (
-          s.outcome IN ('reverted', 'already_done')
-          AND NOT EXISTS (
-              SELECT FROM relay.failure_resets p
-              WHERE p.chain = s.chain AND (p.subject IS NULL OR p.subject = s.subject)
-                AND p.given_at >= s.closed_at
-          )
-          OR s.outcome = 'replaced'
-          AND s.opened_at >= (SELECT date_trunc('day', clock_timestamp(), 'UTC'))
-      )
+    WHERE s.chain = :chain AND s.purpose = 'onboard' AND s.key = :key
 """)
 
 _TODAY = text("""
