@@ -1,7 +1,7 @@
 """Details of transfers: agreement and state, folded from what this transaction sees."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ from indexer.config.networks import Network
 from indexer.facts.messages import verified_attestations
 from indexer.transfers.fold import TransferState
 from indexer.transfers.read import new_transfer_state, read_transfers
-from indexer.transfers.terms import load_terms
+from indexer.transfers.terms import columns_of, load_terms
 from warehouse_schema.identifiers import BaseUnits, ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import movements, transfer_states
@@ -61,12 +61,6 @@ class TransferDetails:
     """Last change of the state; None since its creation."""
 
 
-_AGREEMENT_COLUMNS = [
-    (transfers if field.name in transfers.c else quotes).c[field.name]
-    for field in fields(TransferAgreement)
-]
-
-
 def load_details(
     conn: Connection, network: Network, ids: Sequence[OwnedTransferId]
 ) -> list[TransferDetails]:
@@ -106,7 +100,7 @@ def new_transfer_details(conn: Connection, transfer: OwnedTransferId) -> Transfe
 def _agreements(
     conn: Connection, ids: Sequence[OwnedTransferId]
 ) -> dict[OwnedTransferId, TransferAgreement]:
-    query = select(*_AGREEMENT_COLUMNS).join_from(transfers, quotes)
+    query = select(*columns_of(TransferAgreement)).join_from(transfers, quotes)
     rows = conn.execute(query.where(transfers.c.id == any_of(ids)))
     return {row.id: TransferAgreement(**row._mapping) for row in rows}
 

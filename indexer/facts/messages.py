@@ -9,13 +9,10 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Connection,
     and_,
-    cast,
     delete,
-    extract,
     func,
     insert,
     select,
@@ -33,7 +30,7 @@ from indexer.chains.services.messages import (
 )
 from warehouse_schema.facts import cctp_attestations, message_status
 from warehouse_schema.identifiers import Bytes32, ChainId, UnixSeconds
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_of, unix_seconds
 
 _MAX_TEXT = 200
 """Characters stored of a service's text."""
@@ -86,9 +83,8 @@ def attested_at(conn: Connection, nonces: Collection[Bytes32]) -> dict[Bytes32, 
     """Unix seconds, by our clock, when messages of these nonces were first found attested."""
     if not nonces:
         return {}
-    first = cast(extract("epoch", func.min(_attestations.judged_at)), BigInteger)
     query = (
-        select(_attestations.nonce, first)
+        select(_attestations.nonce, unix_seconds(func.min(_attestations.judged_at)))
         .where(_attestations.verified, _attestations.nonce == any_of(nonces))
         .group_by(_attestations.nonce)
     )

@@ -25,11 +25,11 @@ from indexer.transfers.inputs import (
     TransferTerms,
 )
 from indexer.transfers.load_movements import load_movements
-from indexer.transfers.terms import TERMS, load_interchangeable, unix_seconds
+from indexer.transfers.terms import TERMS, load_interchangeable
 from warehouse_schema.facts import expiries, lost_sources
 from warehouse_schema.identifiers import Address, TxHash, UnixSeconds
 from warehouse_schema.intake import cancellations, quotes, submissions, transfers
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_of, unix_seconds
 from warehouse_schema.relay import attempts, obstacles, slots
 
 

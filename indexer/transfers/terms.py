@@ -1,47 +1,28 @@
 """Terms of transfers, as Postgres stores them."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Numeric,
-    bindparam,
-    cast,
-    extract,
-    func,
-    select,
-)
+from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Numeric, bindparam, func, select
 
 from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.intake import quotes, transfers
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_of, unix_seconds
 
 
-def unix_seconds(column: Column[Any]) -> ColumnElement[int]:
-    """A timestamp as whole unix seconds, rounded down."""
-    return cast(func.floor(extract("epoch", column)), BigInteger)
+def columns_of(dataclass: type[Any]) -> list[Column[Any]]:
+    """Columns of transfers and quotes by a dataclass's fields; of both tables, the transfer's."""
+    return [
+        (transfers if field.name in transfers.c else quotes).c[field.name]
+        for field in fields(dataclass)
+    ]
 
 
-TERMS = (
-    transfers.c.id,
-    transfers.c.owner,
-    quotes.c.mechanism,
-    quotes.c.source_chain,
-    quotes.c.source_address,
-    quotes.c.source_token,
-    quotes.c.dest_chain,
-    quotes.c.dest_address,
-    quotes.c.amount_in,
-    quotes.c.min_refund,
-    transfers.c.deposit_address,
-    unix_seconds(transfers.c.started_at).label("started_at"),
-    unix_seconds(transfers.c.expires_at).label("expires_at"),
-)
+TERMS = [
+    unix_seconds(column).label(column.name) if column.name.endswith("_at") else column
+    for column in columns_of(TransferTerms)
+]
 """The columns of `TransferTerms`, by its names."""
 
 
