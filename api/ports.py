@@ -6,9 +6,8 @@ from typing import Protocol
 from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import MinedTx
 from indexer.actions.mint_check import MintRefusal
-from indexer.actions.stellar_issues import Issue
 from indexer.actions.stellar_orders import StellarOrder
-from indexer.actions.stellar_tx import IssuedTransaction
+from indexer.actions.stellar_tx import Issue, IssuedTransaction
 from indexer.chain_state.fees import BurnTerms, SendTerms
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules, Trustline
 from warehouse_schema.identifiers import (

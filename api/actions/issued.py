@@ -11,8 +11,7 @@ from sqlalchemy import Connection, insert, select
 from api.actions import schema
 from api.transfers.access import OwnedTransferId
 from indexer.actions.evm_calls import EvmOrder, UnsignedCall, parse_order
-from indexer.actions.stellar_issues import Issue, parse_issue
-from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
+from indexer.actions.stellar_tx import Issue, IssuedTransaction, parse_issue, parse_tx
 from indexer.config.networks import Network, StellarChain
 from warehouse_schema.identifiers import EvmAddress, TxHash, Wei
 from warehouse_schema.intake import actions

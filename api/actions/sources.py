@@ -9,9 +9,8 @@ from api.ports import EvmSource, StellarSource
 from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import MinedTx
 from indexer.actions.mint_check import MintRefusal
-from indexer.actions.stellar_issues import Issue
 from indexer.actions.stellar_orders import StellarOrder
-from indexer.actions.stellar_tx import IssuedTransaction
+from indexer.actions.stellar_tx import Issue, IssuedTransaction
 from warehouse_schema.identifiers import (
     BaseUnits,
     ChainId,

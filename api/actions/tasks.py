@@ -11,7 +11,7 @@ from api.actions.issued import issued_stellar_txs
 from api.transfers.access import OwnedTransferId
 from api.trustlines import NeededTrustline
 from indexer.actions.agreed import Agreement
-from indexer.actions.stellar_issues import Issue
+from indexer.actions.stellar_tx import Issue
 from indexer.config.networks import Network
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.sponsorship import SponsorshipRequest, payers_of

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.mint_check import MintRefusal, cctp_pause
-from indexer.actions.stellar_issues import Issue, step_id
 from indexer.actions.stellar_orders import (
     BurnOnStellar,
     Pay,
@@ -25,11 +24,13 @@ from indexer.actions.stellar_orders import (
 )
 from indexer.actions.stellar_tx import (
     NULL_ACCOUNT,
+    Issue,
     IssuedTransaction,
     SpentSequence,
     complete_tx,
     draft,
     next_sequence,
+    step_id,
     view_tx,
 )
 from indexer.chains.stellar.accounts import AccountReader, AccountSnapshot

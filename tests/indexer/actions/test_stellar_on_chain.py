@@ -11,14 +11,13 @@ from devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
 from devnet.stellar.contracts.oft import NATIVE_FEE
 from indexer.actions.onboarding import OnboardingTerms, onboarding_tx, parse_onboarding
 from indexer.actions.stellar_check import SignedTx, check_signed
-from indexer.actions.stellar_issues import parse_issue
 from indexer.actions.stellar_orders import (
     Approve,
     BurnOnStellar,
     SendOnStellar,
     stellar_order,
 )
-from indexer.actions.stellar_tx import IssuedTransaction, SpentSequence, next_sequence
+from indexer.actions.stellar_tx import IssuedTransaction, SpentSequence, next_sequence, parse_issue
 from indexer.chain_state.stellar import StellarState
 from indexer.config.networks import load_network
 from indexer.errors import CallReverted

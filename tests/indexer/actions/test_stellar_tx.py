@@ -2,9 +2,8 @@
 
 import pytest
 
-from indexer.actions.stellar_issues import parse_issue, step_id
 from indexer.actions.stellar_orders import Approve, operation_of, stellar_order
-from indexer.actions.stellar_tx import draft
+from indexer.actions.stellar_tx import draft, parse_issue, step_id
 from tests.factories.actions import MAINNET, OWNER, make_withdrawal
 from warehouse_schema.identifiers import BaseUnits, Height
 
