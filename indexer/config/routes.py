@@ -146,26 +146,9 @@ def _route(
         mechanism=mechanism,
         fee=TransferRouteFee(service_fee_bps=SERVICE_FEE_BPS, quoted=quoted),
         source_chains=tuple(
-            _end(
-                chain,
-                asset,
-                mechanism,
-                _funding_modes(chain) if direction == "deposit" else (),
-                _source_seconds(chain, mechanism),
-            )
-            for chain, asset in sources
+            _end(*place, direction, mechanism, is_source=True) for place in sources
         ),
-        # A payment is a single transaction: its source side is all of it.
-        dest_chains=tuple(
-            _end(
-                chain,
-                asset,
-                mechanism,
-                (),
-                0 if mechanism == "payment" else _inclusion_seconds(chain),
-            )
-            for chain, asset in dests
-        ),
+        dest_chains=tuple(_end(*place, direction, mechanism, is_source=False) for place in dests),
     )
 
 
@@ -188,18 +171,18 @@ def _asset(chain: Chain, coin: Coin) -> AssetId | None:
     return None if contract is None else AssetId(f"{chain.id}/erc20:{contract}")
 
 
-def _funding_modes(chain: Chain) -> tuple[FundingMode, ...]:
-    has_addresses = isinstance(chain, EvmChain) and chain.has_deposit_addresses
-    return ("direct", "deposit_address") if has_addresses else ("direct",)
-
-
 def _end(
-    chain: Chain,
-    asset: AssetId,
-    mechanism: Mechanism,
-    funding_modes: tuple[FundingMode, ...],
-    expected_seconds: int,
+    chain: Chain, asset: AssetId, direction: Direction, mechanism: Mechanism, *, is_source: bool
 ) -> TransferRouteEnd:
+    funding_modes: tuple[FundingMode, ...] = ()
+    if is_source and direction == "deposit":
+        has_addresses = isinstance(chain, EvmChain) and chain.has_deposit_addresses
+        funding_modes = ("direct", "deposit_address") if has_addresses else ("direct",)
+    if is_source:
+        expected_seconds = _source_seconds(chain, mechanism)
+    else:
+        # A payment is a single transaction: its source side is all of it.
+        expected_seconds = 0 if mechanism == "payment" else _inclusion_seconds(chain)
     on_stellar = isinstance(chain, StellarChain)
     unit = 10 ** (STELLAR_DECIMALS if on_stellar else EVM_DECIMALS)
     is_bridged = mechanism != "payment"

@@ -32,46 +32,55 @@ def parse_log_proof(text: str) -> LogProof:
     raise ValueError(f"must be one of {', '.join(get_args(LogProof))}")
 
 
-@dataclass(frozen=True, slots=True)
-class EvmChain:
-    """An EVM chain; contracts that it does not have are None."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BaseChain:
+    """What both kinds of chain have; contracts that a chain does not have are None."""
 
     id: ChainId
     name: str
     confirmations: int
-    """Blocks on top before a block is finalized; also the deepest reorg that is followed."""
+    """Blocks on top before a block is finalized; also the deepest reorg that is followed. 0 on
+    Stellar: a closed ledger is final (SCP)."""
     start_height: Height | None
     """First block to ingest; None: the operator sets it (`ISTHMUS_START_…`)."""
     rpc: tuple[str, ...]
     """Default node URLs (devnet only); `ISTHMUS_RPC_…` replaces them."""
-    bloom_is_reliable: bool
-    """Empty logs are checked against the block's logsBloom."""
     block_seconds: float
     """Usual time between blocks."""
     explorer_tx: str | None
     """URL with `{tx}`."""
     cctp_domain: int | None
+    lz_eid: int | None
+    watched: tuple[str, ...]
+
+    @property
+    def first_height(self) -> Height:
+        """First block to ingest. Raises `NetworkFileError` when none is set."""
+        if self.start_height is None:
+            raise NetworkFileError(f"{self.id} has no start_height, and nothing sets one")
+        return self.start_height
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvmChain(_BaseChain):
+    """An EVM chain."""
+
+    bloom_is_reliable: bool
+    """Empty logs are checked against the block's logsBloom."""
     usdc: EvmAddress | None
     cctp_token_messenger: EvmAddress | None
     cctp_message_transmitter: EvmAddress | None
-    lz_eid: int | None
     usdt0: EvmAddress | None
     """The token; on Ethereum canonical USDT."""
     oft: EvmAddress | None
     """The OFT or its adapter."""
     lz_endpoint: EvmAddress | None
-    watched: tuple[str, ...]
     deposit_factory: EvmAddress | None = None
     """Address of `DepositFactory`; required for deposit addresses."""
     deposit_operator: EvmAddress | None = None
     """Relay account that forwards new deposits (`ISTHMUS_DEPOSIT_OPERATOR_…`); required too."""
     log_proof: LogProof = "none"
     """Required in network files; `ISTHMUS_LOG_PROOF_…` replaces it."""
-
-    @property
-    def first_height(self) -> Height:
-        """First block to ingest. Raises `NetworkFileError` when none is set."""
-        return _first_height(self.id, self.start_height)
 
     @property
     def has_deposit_addresses(self) -> bool:
@@ -101,39 +110,22 @@ class EvmChain:
         return tuple(token for token in (self.usdc, self.usdt0) if token is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class StellarChain:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StellarChain(_BaseChain):
     """The network's Stellar chain."""
 
-    id: ChainId
-    name: str
     passphrase: str
-    confirmations: int
-    """Always 0: a closed ledger is final (SCP)."""
-    start_height: Height | None
-    """First block to ingest; None: the operator sets it (`ISTHMUS_START_…`)."""
-    rpc: tuple[str, ...]
-    block_seconds: float
-    explorer_tx: str | None
-    cctp_domain: int | None
     usdc: AssetId
     usdc_contract: StellarAddress
     cctp_token_messenger: StellarAddress | None
     cctp_message_transmitter: StellarAddress | None
     cctp_forwarder: StellarAddress | None
-    lz_eid: int | None
     usdt0: AssetId | None
     usdt0_contract: StellarAddress | None
     oft: StellarAddress | None
     lz_endpoint: StellarAddress | None
     escrow: StellarAddress | None
     rail_terms: StellarAddress | None
-    watched: tuple[str, ...]
-
-    @property
-    def first_height(self) -> Height:
-        """First block to ingest. Raises `NetworkFileError` when none is set."""
-        return _first_height(self.id, self.start_height)
 
     @property
     def event_contracts(self) -> tuple[StellarAddress, ...]:
@@ -154,12 +146,6 @@ class StellarChain:
         """Asset contracts whose events about watched accounts are stored."""
         named = (self.usdc_contract, self.usdt0_contract)
         return tuple(token for token in named if token is not None)
-
-
-def _first_height(chain: ChainId, start: Height | None) -> Height:
-    if start is None:
-        raise NetworkFileError(f"{chain} has no start_height, and nothing sets one")
-    return start
 
 
 Chain: TypeAlias = EvmChain | StellarChain
