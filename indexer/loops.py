@@ -40,8 +40,8 @@ def is_transient(error: OperationalError) -> bool:
 
 
 @contextmanager
-def pause_on_outage(loop: str, seconds: float, should_stop: Callable[[], bool]) -> Iterator[None]:
-    """Log a transient database error and pause; the caller then opens a new session.
+def pause_on_outage(loop: str, wait: Callable[[], None]) -> Iterator[None]:
+    """Log a transient database error and wait; the caller then opens a new session.
 
     The session's locks and leases are gone with it. Re-raises permanent errors.
     """
@@ -52,4 +52,4 @@ def pause_on_outage(loop: str, seconds: float, should_stop: Callable[[], bool]) 
         if isinstance(error, OperationalError) and not is_transient(error):
             raise
         logger.warning("warehouse lost loop=%s: %s", loop, " ".join(str(error).split()))
-        pause(seconds, should_stop)
+        wait()

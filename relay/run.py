@@ -143,7 +143,7 @@ def _run_worker(
     with _open_worker(settings, account, role) as worker:
         while not should_stop():
             with (
-                pause_on_outage(f"relay {chain}", _RETRY_SECONDS, should_stop),
+                pause_on_outage(f"relay {chain}", lambda: pause(_RETRY_SECONDS, should_stop)),
                 account_session(engine, worker.account) as conn,
             ):
                 while not should_stop():

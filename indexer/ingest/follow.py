@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import closing
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import OperationalError
 
 from indexer.chains.ports import Block, ChainReader, ReportsUpgrades
 from indexer.config.networks import Network
@@ -22,7 +21,7 @@ from indexer.ingest.ranges import (
     ingest_range,
     update_finality,
 )
-from indexer.loops import is_transient, pause
+from indexer.loops import pause, pause_on_outage
 from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
@@ -58,41 +57,29 @@ def follow(
     another process follows the chain, and `PermanentChainError` after it has put the chain on hold.
     """
     backoff = _Backoff(should_stop)
-    while not should_stop():
-        try:
-            with follower_lease(engine, reader.chain) as conn:
+    loop = f"follower {reader.chain}"
+    try:
+        while not should_stop():
+            # A lost session's lease is taken again before anything is written.
+            with (
+                pause_on_outage(loop, backoff.pause),
+                follower_lease(engine, reader.chain) as conn,
+            ):
                 _follow(conn, reader, network, backoff, should_stop, on_progress)
-        except OperationalError as error:
-            if not is_transient(error):
-                raise
-            # The lease is gone with the session; it is taken again before anything is written.
-            logger.warning("warehouse lost chain=%s: %s", reader.chain, error.orig)
-            backoff.pause()
-        except PermanentChainError as error:
-            _hold_chain(engine, reader.chain, error, backoff, should_stop)
-            raise
+    except PermanentChainError as error:
+        is_recorded = False
+        while not is_recorded and not should_stop():
+            with pause_on_outage(loop, backoff.pause):
+                _hold_chain(engine, reader.chain, error)
+                is_recorded = True
+        raise
 
 
-def _hold_chain(
-    engine: Engine,
-    chain: ChainId,
-    error: PermanentChainError,
-    backoff: "_Backoff",
-    should_stop: Callable[[], bool],
-) -> None:
-    """Record why a chain stopped; waits for a lost database."""
-    while not should_stop():
-        try:
-            with engine.begin() as conn:
-                put_on_hold(conn, chain, str(error))
-                raise_alarm(conn, chain, type(error).__name__, chain, str(error))
-        except OperationalError as lost:
-            if not is_transient(lost):
-                raise
-            logger.warning("warehouse lost chain=%s: %s", chain, lost.orig)
-            backoff.pause()
-        else:
-            return
+def _hold_chain(engine: Engine, chain: ChainId, error: PermanentChainError) -> None:
+    """Record why a chain stopped."""
+    with engine.begin() as conn:
+        put_on_hold(conn, chain, str(error))
+        raise_alarm(conn, chain, type(error).__name__, chain, str(error))
 
 
 def _follow(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, func, insert, select
 
 from indexer.config.networks import Network
-from indexer.loops import pause_on_outage
+from indexer.loops import pause, pause_on_outage
 from indexer.notifications import listen, wait_for_notifications
 from indexer.transfers import state_machine
 from indexer.transfers.read import read_transfers
@@ -56,7 +56,7 @@ def run_keeper(
     """
     while not should_stop():
         with (
-            pause_on_outage("keeper", _RECONNECT_SECONDS, should_stop),
+            pause_on_outage("keeper", lambda: pause(_RECONNECT_SECONDS, should_stop)),
             engine.connect() as conn,
         ):
             try:

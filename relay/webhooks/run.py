@@ -16,7 +16,7 @@ import orjson
 from sqlalchemy import Connection, Engine
 
 from indexer.errors import RetryableChainError
-from indexer.loops import pause_on_outage
+from indexer.loops import pause, pause_on_outage
 from indexer.notifications import listen, wait_for_notifications
 from relay.keys import StellarKey
 from relay.leases import lease_session
@@ -137,7 +137,7 @@ def send_webhooks(
     while not should_stop():
         # Attempts that were running in a lost session are repeated: no result could be written.
         with (
-            pause_on_outage("webhooks", _OUTAGE_SECONDS, should_stop),
+            pause_on_outage("webhooks", lambda: pause(_OUTAGE_SECONDS, should_stop)),
             lease_session(engine, locks.WEBHOOKS, "", "another process posts to webhooks") as conn,
             ThreadPoolExecutor(sum(MAX_POSTS.values()), "webhooks") as pool,
         ):

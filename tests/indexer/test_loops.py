@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors
 from sqlalchemy.exc import OperationalError
 
-from indexer.loops import is_transient, pause_on_outage
+from indexer.loops import is_transient, pause, pause_on_outage
 
 
 def lost(error: psycopg.Error, *, invalidated: bool = False) -> OperationalError:
@@ -36,7 +36,7 @@ def test_loop_continues_after_transient_error(
 ) -> None:
     for raised in (lost(error), error):
         caplog.clear()
-        with pause_on_outage("keeper", 0, lambda: False):
+        with pause_on_outage("keeper", lambda: None):
             work(raised)
         assert "warehouse lost loop=keeper" in caplog.text
 
@@ -44,7 +44,7 @@ def test_loop_continues_after_transient_error(
 @pytest.mark.parametrize("error", STAYING, ids=lambda error: type(error).__name__)
 def test_permanent_error_ends_loop(error: psycopg.OperationalError) -> None:
     assert not is_transient(lost(error))
-    with pytest.raises(OperationalError), pause_on_outage("keeper", 0, lambda: False):
+    with pytest.raises(OperationalError), pause_on_outage("keeper", lambda: None):
         work(lost(error))
 
 
@@ -54,11 +54,11 @@ def test_lost_session_error_is_transient() -> None:
 
 def test_stop_ends_pause() -> None:
     began = time.monotonic()
-    with pause_on_outage("keeper", 3600, lambda: True):
+    with pause_on_outage("keeper", lambda: pause(3600, lambda: True)):
         work(lost(errors.AdminShutdown()))
     assert time.monotonic() - began < 60
 
 
 def test_other_errors_are_raised() -> None:
-    with pytest.raises(ValueError, match="a bug"), pause_on_outage("keeper", 0, lambda: False):
+    with pytest.raises(ValueError, match="a bug"), pause_on_outage("keeper", lambda: None):
         work(ValueError("a bug"))

@@ -59,7 +59,7 @@ def poll_attestations(
     """
     while not should_stop():
         with (
-            pause_on_outage("poller", _OUTAGE_PAUSE, should_stop),
+            pause_on_outage("poller", lambda: pause(_OUTAGE_PAUSE, should_stop)),
             _poller_lease(engine) as conn,
         ):
             with conn.begin():
