@@ -1,9 +1,8 @@
 """Ingestion status of each chain, the input of `indexer.facts.health`."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Engine, Text, bindparam, func, select
+from sqlalchemy import ARRAY, Connection, Engine, Float, Text, bindparam, case, cast, func, select
 
 from indexer.config.networks import Network
 from warehouse_schema.facts import alarms, cursors, quarantined_ledgers
@@ -33,17 +32,6 @@ class ChainStatus:
     """Protocol that the node supports and the follower's build cannot read."""
 
 
-_CURSOR_COLUMNS = (
-    "height",
-    "head_height",
-    "block_time",
-    "head_time",
-    "held",
-    "failure",
-    "protocol_ahead",
-)
-
-
 def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
     """Status of every chain of the network, in its order."""
     with engine.connect() as conn:
@@ -59,31 +47,18 @@ def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
         alarms.c.chain == each.c.chain, alarms.c.cleared_at.is_(None)
     )
     quarantined = select(func.count()).where(quarantined_ledgers.c.chain == each.c.chain)
+    own, now = cursors.c, func.now()
+    lag_seconds = func.greatest(0, own.head_time - own.block_time)
     query = select(
         each.c.chain,
-        *(cursors.c[name] for name in _CURSOR_COLUMNS),
-        func.extract("epoch", func.now() - cursors.c.updated_at).label("idle"),
-        func.extract("epoch", func.now() - cursors.c.reported_at).label("silent"),
+        *(own.height, own.head_height, own.failure, own.held, own.protocol_ahead),
+        (own.head_height - own.height).label("lag_blocks"),
+        # `greatest` ignores null, which stands for a chain without a range.
+        case((own.height.is_not(None), lag_seconds)).label("lag_seconds"),
+        cast(func.extract("epoch", now - own.updated_at), Float).label("idle_seconds"),
+        cast(func.extract("epoch", now - own.reported_at), Float).label("silent_seconds"),
         open_alarms.scalar_subquery().label("open_alarms"),
         quarantined.scalar_subquery().label("quarantined"),
-    ).select_from(each.outerjoin(cursors, cursors.c.chain == each.c.chain))
-    rows = {row.chain: row for row in conn.execute(query)}
-    return [_status(rows[chain.id]) for chain in network.chains]
-
-
-def _status(row: Any) -> ChainStatus:
-    is_read = row.height is not None
-    return ChainStatus(
-        chain=row.chain,
-        height=row.height,
-        head_height=row.head_height,
-        lag_blocks=row.head_height - row.height if is_read else None,
-        lag_seconds=max(0, row.head_time - row.block_time) if is_read else None,
-        idle_seconds=float(row.idle) if is_read else None,
-        silent_seconds=float(row.silent) if is_read else None,
-        failure=row.failure,
-        held=row.held,
-        open_alarms=row.open_alarms,
-        quarantined=row.quarantined,
-        protocol_ahead=row.protocol_ahead,
-    )
+    ).select_from(each.outerjoin(cursors, own.chain == each.c.chain))
+    rows = {row.chain: ChainStatus(**row._mapping) for row in conn.execute(query)}
+    return [rows[chain.id] for chain in network.chains]

@@ -94,7 +94,10 @@ _DUE = """
         FROM waiting
         WHERE unattested OR expired <> '{{}}'
     )
-    SELECT w.chain, w.subject, w.purpose, w.sent_at, w.keys, w.expired, p.since, p.attempts
+    SELECT w.chain, w.subject, w.purpose, w.keys, w.expired, coalesce(p.attempts, 0) AS attempts,
+           -- The wait for a new attestation begins when the old one is found expired.
+           coalesce(p.since, CASE w.purpose WHEN 'reattestation' THEN :now ELSE w.sent_at END)
+               AS since
     FROM purposes w
     LEFT JOIN facts.message_polls p
         ON p.service = :service AND p.chain = w.chain AND p.subject = w.subject
@@ -122,15 +125,7 @@ def due_messages(
     )
     return [
         WaitingMessage(
-            service=service,
-            chain=row.chain,
-            subject=row.subject,
-            purpose=row.purpose,
-            # The wait for a new attestation begins when the old one is found expired.
-            since=row.since
-            if row.since is not None
-            else (now if row.purpose == "reattestation" else row.sent_at),
-            attempts=row.attempts or 0,
+            *(service, row.chain, row.subject, row.purpose, row.since, row.attempts),
             keys=tuple(row.keys),
             expired=tuple(row.expired),
         )
