@@ -38,33 +38,29 @@ class _Kind:
     """Conversion of a column type."""
 
     dtype: pl.DataType
-    text: pl.DataType
-    """Type as read from text."""
     finish: Callable[[pl.Expr], pl.Expr] | None = None
-    """Text to the final type; None: it is read as that."""
+    """Text to that type; None: it is read as that."""
 
 
 def _bytes_of(values: pl.Expr) -> pl.Expr:
     return values.str.slice(2).str.decode("hex")
 
 
-_STRING, _TEXTS, _BLOBS = pl.String(), pl.List(pl.String), pl.List(pl.Binary)
+_TEXTS, _BLOBS = pl.List(pl.String), pl.List(pl.Binary)
 
 _KINDS: Mapping[type[TypeEngine[Any]], _Kind] = {
-    Text: _Kind(_STRING, _STRING),
-    BaseUnitsType: _Kind(_STRING, _STRING),
-    BigInteger: _Kind(pl.Int64(), pl.Int64()),
-    Integer: _Kind(pl.Int32(), pl.Int32()),
-    Boolean: _Kind(pl.Boolean(), _STRING, lambda values: values == "t"),
-    Date: _Kind(pl.Date(), _STRING, lambda values: values.str.to_date("%Y-%m-%d")),
-    LargeBinary: _Kind(pl.Binary(), _STRING, _bytes_of),
+    Text: _Kind(pl.String()),
+    BaseUnitsType: _Kind(pl.String()),
+    BigInteger: _Kind(pl.Int64()),
+    Integer: _Kind(pl.Int32()),
+    Boolean: _Kind(pl.Boolean(), lambda values: values == "t"),
+    Date: _Kind(pl.Date(), lambda values: values.str.to_date("%Y-%m-%d")),
+    LargeBinary: _Kind(pl.Binary(), _bytes_of),
 }
 _ARRAYS: Mapping[type[TypeEngine[Any]], _Kind] = {
-    Text: _Kind(_TEXTS, _STRING, lambda values: values.str.json_decode(_TEXTS)),
+    Text: _Kind(_TEXTS, lambda values: values.str.json_decode(_TEXTS)),
     LargeBinary: _Kind(
-        _BLOBS,
-        _STRING,
-        lambda values: values.str.json_decode(_TEXTS).list.eval(_bytes_of(pl.element())),
+        _BLOBS, lambda values: values.str.json_decode(_TEXTS).list.eval(_bytes_of(pl.element()))
     ),
 }
 
@@ -118,13 +114,10 @@ def read_frame(conn: Connection, query: Select[Any]) -> pl.DataFrame:
 
 
 def _frame(columns: list[Any], text: bytes) -> pl.DataFrame:
-    frame = pl.read_csv(
-        io.BytesIO(text),
-        has_header=False,
-        schema={column.name: _kind(column).text for column in columns},
+    kinds = {column.name: _kind(column) for column in columns}
+    schema = {n: kind.dtype if kind.finish is None else pl.String() for n, kind in kinds.items()}
+    frame = pl.read_csv(io.BytesIO(text), has_header=False, schema=schema)
+    return frame.select(
+        pl.col(name) if kind.finish is None else kind.finish(pl.col(name))
+        for name, kind in kinds.items()
     )
-    finished = []
-    for column in columns:
-        finish, values = _kind(column).finish, pl.col(column.name)
-        finished.append(values if finish is None else finish(values))
-    return frame.select(finished)
