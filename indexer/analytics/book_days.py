@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from indexer.analytics.orders import fiat_of_release
+from indexer.facts.days import SECONDS
 
-SECONDS = 86_400
 _MARKET = ["day", "direction", "rail", "currency"]
 _ZERO = pl.lit(0, pl.Int128)
 

@@ -15,7 +15,7 @@ from datetime import date, timedelta
 import polars as pl
 from sqlalchemy import Connection, Engine, Table, delete, insert, select, text
 
-from indexer.analytics.book_days import SECONDS, DaySpan, market_days, provider_days
+from indexer.analytics.book_days import DaySpan, market_days, provider_days
 from indexer.analytics.orders import orders_of
 from indexer.analytics.route_days import route_days
 from indexer.analytics.sources import balance_frame, movement_frame, order_frames
@@ -89,7 +89,7 @@ FIGURES = (BOOK, ROUTES)
 
 
 def _span(first: date, last: date) -> DaySpan:
-    return DaySpan(days.start_of(first) // SECONDS, days.start_of(last) // SECONDS)
+    return DaySpan(days.start_of(first) // days.SECONDS, days.start_of(last) // days.SECONDS)
 
 
 # Due days.

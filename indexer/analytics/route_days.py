@@ -7,7 +7,8 @@ on delivery; an OFT from the send, so it counts on sending.
 
 import polars as pl
 
-from indexer.analytics.book_days import SECONDS, DaySpan
+from indexer.analytics.book_days import DaySpan
+from indexer.facts.days import SECONDS
 
 ELSEWHERE = "elsewhere"
 """Stands for a chain that is not ours."""

@@ -186,9 +186,3 @@ def _fold_steps(conn: Connection, now: Backfill) -> Iterator[Height]:
                 yield height
                 events = 0
     yield now.done
-
-
-def finish(conn: Connection, now: Backfill) -> None:
-    """Delete the progress of a backfill that is done."""
-    with conn.begin():
-        backfills.delete_backfill(conn, now)

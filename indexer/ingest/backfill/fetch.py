@@ -5,12 +5,12 @@ import queue
 import random
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TypeAlias
 
 from indexer.chains.evm.history import EvmHistory
 from indexer.chains.evm.reader import EvmReader
@@ -43,11 +43,8 @@ _MAX_PAUSE = 60.0
 """Seconds, also for a node's `Retry-After`."""
 
 
-class FetchChunk(Protocol):
-    """Reads one range into one chunk. Raises `RangeTooWide` and the reader's other errors."""
-
-    def __call__(self, first: Height, last: Height) -> Chunk:
-        """Blocks `first … last`, both included."""
+FetchChunk: TypeAlias = Callable[[Height, Height], Chunk]
+"""Reads `first … last` into one chunk. Raises `RangeTooWide` and the reader's other errors."""
 
 
 @dataclass(frozen=True, slots=True)

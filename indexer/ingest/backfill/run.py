@@ -12,7 +12,7 @@ from indexer.chains.finality import final_by_depth
 from indexer.chains.ports import ChainReader
 from indexer.config.networks import Chain, Network
 from indexer.errors import ConfigurationError, RangeRefused
-from indexer.facts.backfills import Backfill
+from indexer.facts.backfills import Backfill, delete_backfill
 from indexer.facts.cursors import read_cursor
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.backfill.chunk_queue import ChunkQueue, open_queue
@@ -21,7 +21,6 @@ from indexer.ingest.backfill.commit import (
     backfill_lease,
     check_range,
     commit_chunk,
-    finish,
     fold_movements,
     read_progress,
 )
@@ -221,4 +220,5 @@ def _finish(
         on_progress(meter.progress(now))
     if now.chain == network.stellar.id:
         rebuild(engine, network)
-    finish(conn, now)
+    with conn.begin():
+        delete_backfill(conn, now)

@@ -10,6 +10,7 @@ redecode continues from its cursor.
 Without `start` no chain is redecoded: `check` and `swap` then concern projections only.
 """
 
+import itertools
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -246,15 +247,11 @@ def _keys_above(
     conn: Connection, final: Mapping[ChainId, Height]
 ) -> tuple[set[Bytes32], set[Bytes32]]:
     """Burn keys and guids of events above these heights."""
-    burn_keys: set[Bytes32] = set()
-    guids: set[Bytes32] = set()
-    for chain, height in final.items():
-        above = affected_movements(
-            store.read_events(conn, MOVEMENT_EVENTS, chain, Height(height + 1))
-        )
-        burn_keys |= above[0]
-        guids |= above[1]
-    return burn_keys, guids
+    above = (
+        store.read_events(conn, MOVEMENT_EVENTS, chain, Height(height + 1))
+        for chain, height in final.items()
+    )
+    return affected_movements(itertools.chain.from_iterable(above))
 
 
 def _finish_book(conn: Connection, network: Network, refold: Refold) -> None:
