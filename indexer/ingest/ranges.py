@@ -5,7 +5,7 @@ and the outbox. A killed process reads the same range again and writes it once.
 """
 
 import logging
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
@@ -28,7 +28,6 @@ from indexer.facts.reorg import apply_finality, find_fork, rewind
 from indexer.facts.sessions import lease_session
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.projections import apply_range, revert_events
-from indexer.ingest.proving import BlockProver
 from indexer.transfers.store import refold_final
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
@@ -75,23 +74,6 @@ class RangeStep:
     """None when there was nothing new."""
 
 
-def ingest_once(
-    engine: Engine, reader: ChainReader, network: Network, *, max_blocks: int = MAX_BLOCKS
-) -> RangeProgress | None:
-    """Ingest at most one range and prove requested blocks; None when there is nothing new.
-
-    Finality is recorded by `indexer.ingest.follow` only. Raises the errors of `indexer.errors`;
-    nothing half-written stays.
-    """
-    with follower_lease(engine, reader.chain) as conn:
-        progress = ingest_range(conn, reader, network, reader.head(), max_blocks).progress
-        prover = BlockProver.for_reader(reader, network)
-        if prover is not None:
-            with closing(prover):
-                prover.prove_requested(conn)
-        return progress
-
-
 def follower_lease(engine: Engine, chain: ChainId) -> AbstractContextManager[Connection]:
     """A connection that alone may write the chain. Raises `FollowerConflict`."""
     return lease_session(engine, locks.FOLLOWER, chain, f"another process follows {chain}")
@@ -100,7 +82,10 @@ def follower_lease(engine: Engine, chain: ChainId) -> AbstractContextManager[Con
 def ingest_range(
     conn: Connection, reader: ChainReader, network: Network, head: Block, max_blocks: int
 ) -> RangeStep:
-    """Ingest one range towards a head, or rewind after a reorg. Raises as `ingest_once`."""
+    """Ingest one range towards a head, or rewind after a reorg.
+
+    Raises the errors of `indexer.errors`; nothing half-written stays.
+    """
     chain = network.chain(reader.chain)
     with conn.begin():
         cursor = read_cursor(conn, chain.id)

@@ -18,9 +18,9 @@ from devnet.stellar.rpc import Rpc
 from devnet.stellar.server import DevnetServer
 from indexer.chains.stellar.reader import StellarReader
 from indexer.config.networks import Network, load_network
-from indexer.ingest.ranges import ingest_once
 from tests.devnet.stellar.market import Market
 from tests.factories.app import make_app
+from tests.factories.ingesting import ingest_once
 from warehouse_schema import projections as tables
 from warehouse_schema.metadata import metadata
 

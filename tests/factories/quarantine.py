@@ -11,12 +11,12 @@ from indexer.config.networks import Network, load_network
 from indexer.facts import quarantine as rows
 from indexer.facts.alarms import open_alarms
 from indexer.ingest.quarantine import RetryResult, retry
-from indexer.ingest.ranges import ingest_once
 from tests.devnet.stellar.cctp import REMOTES
 from tests.devnet.stellar.chain import UNIT, Chain
 from tests.devnet.stellar.market import Market
 from tests.devnet.stellar.test_oft import send
 from tests.factories.contents import contents
+from tests.factories.ingesting import ingest_once
 from tests.factories.stellar_lake import DEVNET, FIRST, batch_of, compressed, name_of
 from warehouse_schema.identifiers import Height, StellarAddress
 

@@ -10,12 +10,12 @@ from indexer.errors import NodeUnavailable
 from indexer.facts.backfills import unfinished_backfills
 from indexer.ingest.backfill import fetch
 from indexer.ingest.backfill.commit import backfill_lease
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from pipelines import failures
 from pipelines.defs.backfill import BACKFILL, READ_RANGE, RunCheck, backfills
 from pipelines.defs.resources import ChainNodes
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
+from tests.factories.ingesting import ingest_once
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import blocks, evm_logs

@@ -10,7 +10,6 @@ from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import delete, insert, text, update
 
 from indexer.errors import RetentionGap
-from indexer.ingest.ranges import ingest_once
 from pipelines.defs.check_jobs import (
     CHECK_FACTS,
     CHECK_HISTORY,
@@ -24,6 +23,7 @@ from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.names import MOVEMENTS, ORDER_BOOK, blocks_key, events_key
 from pipelines.defs.projections.assets import REBUILD_JOB, projections
+from tests.factories.ingesting import ingest_once
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.facts import alarms, blocks, cursors
 from warehouse_schema.projections import movements

@@ -6,12 +6,12 @@ import dagster as dg
 import pytest
 from sqlalchemy import func, select, update
 
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from indexer.ingest.redecode import run as redecode
 from indexer.ingest.redecode.run import RedecodeProgress
 from pipelines.defs.redecode import REDECODE, FillReporter, redecoding
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
+from tests.factories.ingesting import ingest_once
 from tests.pipelines.factories import warehouse_of
 from warehouse_schema.events import oft_sent
 from warehouse_schema.identifiers import ChainId, Height

@@ -23,7 +23,6 @@ from indexer.config.networks import Network, load_network
 from indexer.config.routes import Mechanism
 from indexer.decode.evm import event_topics
 from indexer.facts.cursors import read_cursor, record_finality
-from indexer.ingest.ranges import ingest_once
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import is_behind, refold_final, refold_transfers
 from relay.account import AccountRelay
@@ -33,6 +32,7 @@ from relay.limits import SpendLimits
 from relay.run import evm_jobs
 from relay.senders.evm import EvmSender
 from relay.status import relay_problems
+from tests.factories.ingesting import ingest_once
 from tests.factories.intake import ask, cancel
 from tests.relay.conftest import LIMITS, OPERATOR, RELAYER, Stand
 from warehouse_schema.facts import expiries

@@ -25,7 +25,8 @@ from indexer.facts.cursors import read_cursor
 from indexer.ingest.backfill import backfill
 from indexer.ingest.follow import follow
 from indexer.ingest.proving import BlockProver
-from indexer.ingest.ranges import RangeProgress, ingest_once
+from indexer.ingest.ranges import RangeProgress
+from tests.factories.ingesting import ingest_once
 from tests.relay.conftest import open_stand
 from tests.relay.deposit_stand import AMOUNT, DepositStand, Paid
 from tests.system.faults.fault import Call, Exchange, Fault, Reply, ReplyFault, Response, instead

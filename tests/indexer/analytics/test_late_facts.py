@@ -11,11 +11,11 @@ from indexer.analytics.daily import BOOK, ROUTES, compute, due_days
 from indexer.config.networks import Network, load_network
 from indexer.facts.days import day_of, record_change
 from indexer.ingest.backfill import backfill, chunks
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import rebuild
 from indexer.ingest.redecode import run as redecode
 from tests.factories.days import append_ledgers, ingest_ledgers, slow_history
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
+from tests.factories.ingesting import ingest_once
 from tests.indexer.ingest.test_redecode import decoding, old_decode
 from warehouse_schema.daily import route_days
 from warehouse_schema.events import oft_sent

@@ -12,9 +12,9 @@ from indexer.cli.main import main
 from indexer.cli.progress_bar import Bar
 from indexer.config.settings import load_settings, rpc_variable, start_variable
 from indexer.ingest.backfill import BackfillProgress
-from indexer.ingest.ranges import ingest_once
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
+from tests.factories.ingesting import ingest_once
 from tests.system.replay.serving import serving
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import Height

@@ -9,9 +9,9 @@ from sqlalchemy import URL, Engine
 from indexer.cli.main import main
 from indexer.config.settings import load_settings, start_variable
 from indexer.facts.alarms import open_alarms
-from indexer.ingest.ranges import ingest_once
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
+from tests.factories.ingesting import ingest_once
 from tests.system.replay.serving import serving
 
 Run = Callable[..., tuple[int, str, str]]

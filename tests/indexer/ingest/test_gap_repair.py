@@ -10,9 +10,9 @@ from indexer.chains.stellar.lake import LakeReader
 from indexer.chains.stellar.lake_store import LakeStore
 from indexer.facts.gaps import Gap, stale_gaps
 from indexer.ingest.gap_repair import GapRepair, repair_gaps
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.forgetful import Forgetful
+from tests.factories.ingesting import ingest_once
 from tests.factories.quarantine import alarms, drained, history, mended, network
 from tests.factories.stellar_lake import DEVNET, FIRST, write_lake
 from warehouse_schema.engine import make_engine

@@ -26,10 +26,10 @@ from indexer.facts.alarms import open_alarms
 from indexer.facts.checks import block_faults
 from indexer.facts.decoding import shared_contracts
 from indexer.ingest.backfill import backfill
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
+from tests.factories.ingesting import ingest_once
 from tests.indexer.decode.test_evm import (
     MESSAGE_RECEIVED,
     MINT_AND_WITHDRAW,

@@ -25,9 +25,10 @@ from indexer.facts.status import chain_status
 from indexer.ingest import follow as following
 from indexer.ingest import ranges as drain
 from indexer.ingest.follow import follow
-from indexer.ingest.ranges import RangeProgress, follower_lease, ingest_once
+from indexer.ingest.ranges import RangeProgress, follower_lease
 from indexer.ingest.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
+from tests.factories.ingesting import ingest_once
 from warehouse_schema.engine import make_engine
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import alarms, blocks, cursors, evm_logs, orphans

@@ -22,7 +22,6 @@ from indexer.facts import rows
 from indexer.facts.checks import alarm_lines
 from indexer.facts.rows import TableMapping
 from indexer.ingest.backfill import backfill
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences, rebuild
 from indexer.ingest.redecode import run as redecode
 from indexer.ingest.redecode import shadow_tables
@@ -32,6 +31,7 @@ from indexer.orderbook.state import BookEvent, LedgerClose
 from tests.factories.book import digest
 from tests.factories.book_history import RandomHistory
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
+from tests.factories.ingesting import ingest_once
 from warehouse_schema import columns, facts, projections
 from warehouse_schema import events as event_tables
 from warehouse_schema.engine import make_engine

@@ -25,8 +25,8 @@ from devnet.world import Pace
 from indexer.chains.ports import ChainReader
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, open_engine
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.readers import open_reader
+from tests.factories.ingesting import ingest_once
 from tests.factories.started import insert_transfer, payment
 from tests.system.bench.site import Site, milliseconds, site, tell
 from warehouse_schema.intake import watched_addresses

@@ -7,7 +7,7 @@ from indexer.chains.ports import ChainReader
 from indexer.chains.stellar.reader import StellarReader
 from indexer.config.networks import Network, load_network
 from indexer.decode.evm import event_topics
-from indexer.ingest.ranges import ingest_once
+from tests.factories.ingesting import ingest_once
 from tests.system.chaos.chains import Chains
 from tests.system.chaos.contents import (
     Contents,

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import URL, Engine, func, select, text, update
 
 from devnet.services import isthmus
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import FakeChain, fake_network
+from tests.factories.ingesting import ingest_once
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import cursors, evm_logs
 from warehouse_schema.identifiers import Height

@@ -20,13 +20,13 @@ from devnet.stellar.genesis import ORDER_TTL, Genesis
 from devnet.stellar.node import LEDGER_MS, Node
 from devnet.stellar.protocol30 import MuxedContract
 from devnet.stellar.registry import unwired
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from indexer.transfers.keeper import catch_up
 from tests.devnet.stellar.chain import UNIT, Chain
 from tests.devnet.stellar.market import Market
 from tests.factories.book_stand import NETWORK, Screen, reading
 from tests.factories.book_walk import dump
+from tests.factories.ingesting import ingest_once
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
 from warehouse_schema.engine import make_engine

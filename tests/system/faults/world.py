@@ -21,8 +21,9 @@ from indexer.config.networks import EvmChain, Network, load_network
 from indexer.decode.evm import event_topics
 from indexer.facts.checks import block_faults
 from indexer.ingest.follow import follow
-from indexer.ingest.ranges import RangeProgress, ingest_once
+from indexer.ingest.ranges import RangeProgress
 from indexer.ingest.rebuild import differences
+from tests.factories.ingesting import ingest_once
 from tests.system.faults.proxy import FaultyNode
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import blocks, cursors, evm_logs

@@ -26,7 +26,7 @@ from indexer.config.networks import EvmChain, Network, StellarChain, load_networ
 from indexer.decode.evm import event_topics
 from indexer.errors import WrongChain
 from indexer.ingest.backfill import backfill
-from indexer.ingest.ranges import ingest_once
+from tests.factories.ingesting import ingest_once
 from tests.factories.newer_ledgers import Closing, closed_as
 from tests.factories.recorded_ledgers import RecordedLedgers, recorded_ledgers
 from tests.system.replay import recordings

@@ -9,7 +9,7 @@ from devnet.evm_node import encode_call
 from indexer.bridges.deposit_address.factory import burn_call, refund_call
 from indexer.chains.evm.reader import EvmReader
 from indexer.decode.evm import event_topics
-from indexer.ingest.ranges import ingest_once
+from tests.factories.ingesting import ingest_once
 from tests.indexer.bridges.deposit_address.conftest import MALLORY, OPERATOR, PAYER, Stand
 from warehouse_schema.events import cctp_burns, deposit_refunds
 from warehouse_schema.facts import evm_logs

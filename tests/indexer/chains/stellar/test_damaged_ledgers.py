@@ -27,9 +27,9 @@ from indexer.facts import quarantine
 from indexer.facts.alarms import open_alarms
 from indexer.facts.checks import block_faults
 from indexer.ingest.quarantine import retry
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.damage import damaged
+from tests.factories.ingesting import ingest_once
 from tests.factories.quarantine import drained, history, mended, network
 from tests.factories.sdk_ledgers import closed_ledger, invocation_hash, parse_meta
 from tests.factories.stellar_lake import (

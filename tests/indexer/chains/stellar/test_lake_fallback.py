@@ -28,8 +28,9 @@ from indexer.errors import (
     WrongChain,
 )
 from indexer.facts.checks import block_faults
-from indexer.ingest.ranges import RangeProgress, ingest_once
+from indexer.ingest.ranges import RangeProgress
 from tests.factories.contents import contents
+from tests.factories.ingesting import ingest_once
 from tests.factories.stellar_lake import (
     DEVNET,
     FIRST,

@@ -6,9 +6,9 @@ from sqlalchemy import Engine, select
 from indexer.errors import ConfigurationError, InconsistentAnswer
 from indexer.facts.checks import block_faults
 from indexer.ingest.backfill import BackfillProgress, backfill
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
+from tests.factories.ingesting import ingest_once
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import Height

@@ -19,10 +19,10 @@ from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
 from indexer.facts.checks import block_faults
 from indexer.ingest.backfill import BackfillProgress, backfill, chunks, commit, fetch
 from indexer.ingest.backfill.commit import backfill_lease
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
+from tests.factories.ingesting import ingest_once
 from tests.system.replay.serving import serving
 from warehouse_schema.engine import make_engine
 from warehouse_schema.events import oft_sent

@@ -25,10 +25,10 @@ from indexer.ingest.backfill import (
 from indexer.ingest.backfill.chunk_queue import open_queue
 from indexer.ingest.backfill.chunks import chunk_of_range
 from indexer.ingest.backfill.commit import backfill_lease
-from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
+from tests.factories.ingesting import ingest_once
 from tests.indexer.ingest.backfill.test_run import (
     LAST,
     NETWORK,
