@@ -241,7 +241,7 @@ class PostgresService:
         self._checked_at = time.monotonic()
         if self._server.status() is not None:
             return None
-        return f"postgres does not answer. {_end_of(self._server.log_file)}"
+        return f"postgres does not answer. {_end_of(self._server.places.log_file)}"
 
     def ask_to_stop(self) -> None:
         """Nothing yet: what the others still write must find it."""

@@ -6,40 +6,30 @@
 The same from a shell: ``isthmus database start|stop|status|url``.
 
 Files next to the data folder ``NAME``: ``NAME.password`` (mode 0600), ``NAME.port`` (kept over
-restarts), ``NAME.log`` and ``NAME.lock``. The server listens on 127.0.0.1 only, wants a password,
-and has no Unix socket. It outlives the process that started it, which must stop it.
+restarts), ``NAME.log`` and ``NAME.lock``. The server listens on 127.0.0.1 only, requires a
+password, and has no Unix socket. It outlives the process that started it, which must stop it.
 
 Postgres refuses to run as root. Started by root it runs as the owner of the data folder, or as
 ``nobody`` when the folder is new; nothing but that folder changes owner and no mode of a folder
 that was there before is touched.
 
-    launcher     start, attach, stop: what callers use
+    launcher     start, attach, stop
     programs     finding ready-made binaries, running one of them
     accounts     system user of the server when root starts it
     places       files next to the data folder; private files
-    cluster      initdb, and whether a folder is a cluster that we can open
-    postmaster   whether the server of a folder lives, and what a dead one left
-    ports        which port of this machine to listen on
-    server       a running server: the pieces of its URL
-    errors       what can go wrong, as a tree
+    cluster      initdb, and checks of an existing cluster
+    postmaster   whether the server of a folder runs, and what a dead one left
+    server       a running server: its URL, its port
+    errors       the errors, each with a remedy
 """
 
-from warehouse_schema.embedded.accounts import SystemUser as SystemUser
 from warehouse_schema.embedded.errors import BinariesNotFound as BinariesNotFound
 from warehouse_schema.embedded.errors import EmbeddedPostgresError as EmbeddedPostgresError
 from warehouse_schema.embedded.errors import FolderNotUsable as FolderNotUsable
 from warehouse_schema.embedded.errors import NotRunning as NotRunning
 from warehouse_schema.embedded.errors import PortTaken as PortTaken
 from warehouse_schema.embedded.errors import StartFailed as StartFailed
-from warehouse_schema.embedded.errors import StopFailed as StopFailed
-from warehouse_schema.embedded.launcher import NOT_DURABLE as NOT_DURABLE
-from warehouse_schema.embedded.launcher import SETTINGS as SETTINGS
 from warehouse_schema.embedded.launcher import EmbeddedPostgres as EmbeddedPostgres
-from warehouse_schema.embedded.programs import OLDEST_MAJOR as OLDEST_MAJOR
-from warehouse_schema.embedded.programs import Binaries as Binaries
 from warehouse_schema.embedded.programs import find_binaries as find_binaries
-from warehouse_schema.embedded.server import DEFAULT_DATABASE as DEFAULT_DATABASE
-from warehouse_schema.embedded.server import DEFAULT_SCHEME as DEFAULT_SCHEME
 from warehouse_schema.embedded.server import HOST as HOST
-from warehouse_schema.embedded.server import SUPERUSER as SUPERUSER
 from warehouse_schema.embedded.server import Server as Server

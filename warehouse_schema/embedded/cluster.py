@@ -1,12 +1,11 @@
-"""The files of a database cluster: made once by initdb, and looked at before they are opened."""
+"""The files of a database cluster: created by initdb, and checked before each start."""
 
 import logging
 import secrets
 import shlex
 import shutil
-from pathlib import Path
 
-from warehouse_schema.embedded.accounts import SystemUser, account_for
+from warehouse_schema.embedded.accounts import account_for
 from warehouse_schema.embedded.errors import FolderNotUsable, StartFailed
 from warehouse_schema.embedded.places import Places, write_private
 from warehouse_schema.embedded.programs import Binaries, leading_int
@@ -16,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def ensure_cluster(places: Places, binaries: Binaries, *, durable: bool) -> None:
-    """Make the cluster if the folder is new, else check that these programs can open it.
+    """Create the cluster if the folder is new, else check that these programs can open it.
 
     Raises FolderNotUsable, StartFailed.
     """
@@ -48,7 +47,7 @@ def _check_cluster(places: Places, binaries: Binaries, major: int) -> None:
 
 
 def _create_cluster(places: Places, binaries: Binaries, *, durable: bool) -> None:
-    """Made aside and renamed, so a crash half way leaves nothing that looks like a cluster."""
+    """Created in a staging folder and renamed, so that a crash leaves no partial cluster."""
     account = account_for(places.data)
     # A killed first start may have left a partial one.
     places.password_file.unlink(missing_ok=True)
@@ -62,20 +61,6 @@ def _create_cluster(places: Places, binaries: Binaries, *, durable: bool) -> Non
     if account is not None:
         account.give(password_copy)
         account.give(staging)
-    _initdb(binaries, account, staging / "data", password_copy, durable=durable)
-    (staging / "data").rename(places.data)
-    shutil.rmtree(staging)
-    logger.info("created postgres data=%s major=%d", places.data, binaries.major)
-
-
-def _initdb(
-    binaries: Binaries,
-    account: SystemUser | None,
-    folder: Path,
-    password_file: Path,
-    *,
-    durable: bool,
-) -> None:
     # Order by code point from Postgres itself where it can: an index that trusts the C
     # library's order breaks when the system is upgraded.
     locale = (
@@ -83,12 +68,15 @@ def _initdb(
         if binaries.major >= 17
         else ["--locale=C"]
     )
-    said = binaries.run(
+    result = binaries.run(
         account,
-        "initdb", "-D", str(folder), "-U", SUPERUSER, f"--pwfile={password_file}",
+        "initdb", "-D", str(staging / "data"), "-U", SUPERUSER, f"--pwfile={password_copy}",
         "--auth-local=scram-sha-256", "--auth-host=scram-sha-256", "--encoding=UTF8",
         "--data-checksums", "--no-instructions", *locale,
         *([] if durable else ["--no-sync"]),
     )  # fmt: skip
-    if said.returncode != 0:
-        raise StartFailed(f"initdb failed: {said.stdout.strip()}")
+    if result.returncode != 0:
+        raise StartFailed(f"initdb failed: {result.stdout.strip()}")
+    (staging / "data").rename(places.data)
+    shutil.rmtree(staging)
+    logger.info("created postgres data=%s major=%d", places.data, binaries.major)

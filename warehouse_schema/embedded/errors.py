@@ -1,25 +1,16 @@
-"""What can go wrong, each with a message that says what to do.
-
-EmbeddedPostgresError
-├── BinariesNotFound    no Postgres programs on this machine that we can use
-├── FolderNotUsable     the data folder, or the way to it, is not fit for the server
-├── PortTaken           another program has the requested port
-├── StartFailed         Postgres gave up, or took too long
-├── StopFailed          Postgres is still there after a fast shutdown
-└── NotRunning          no server answers
-"""
+"""Errors of the embedded Postgres. Each message says what to do."""
 
 
 class EmbeddedPostgresError(RuntimeError):
-    """Root of the tree in the module's docstring."""
+    """Base of the others."""
 
 
 class BinariesNotFound(EmbeddedPostgresError):
-    """No Postgres programs on this machine that we can use."""
+    """No usable Postgres programs on this machine."""
 
 
 class FolderNotUsable(EmbeddedPostgresError):
-    """The data folder, or the way to it, is not fit for the server."""
+    """The data folder, or a folder on the way to it, cannot be used by the server."""
 
 
 class PortTaken(EmbeddedPostgresError):
@@ -31,7 +22,7 @@ class StartFailed(EmbeddedPostgresError):
 
 
 class StopFailed(EmbeddedPostgresError):
-    """Postgres is still there after a fast shutdown."""
+    """Postgres still runs after a fast shutdown."""
 
 
 class NotRunning(EmbeddedPostgresError):

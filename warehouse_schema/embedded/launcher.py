@@ -1,4 +1,4 @@
-"""One data folder and the server on it: start it or attach to it, ask for it, stop it."""
+"""Start, attach to, and stop the server of a data folder."""
 
 import logging
 import os
@@ -19,7 +19,6 @@ from warehouse_schema.embedded.accounts import (
 from warehouse_schema.embedded.cluster import ensure_cluster
 from warehouse_schema.embedded.errors import FolderNotUsable, NotRunning, StartFailed, StopFailed
 from warehouse_schema.embedded.places import Places, open_private
-from warehouse_schema.embedded.ports import choose_port
 from warehouse_schema.embedded.postmaster import (
     Postmaster,
     disown_pid_file,
@@ -31,8 +30,8 @@ from warehouse_schema.embedded.server import (
     DEFAULT_DATABASE,
     DEFAULT_SCHEME,
     HOST,
-    SUPERUSER,
     Server,
+    choose_port,
 )
 
 logger = logging.getLogger(__name__)
@@ -53,24 +52,24 @@ SETTINGS = {
 # For tests alone: a crash of the machine may lose or damage everything.
 NOT_DURABLE = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
-# What Postgres says while the children of a killed server are still leaving.
+# Part of Postgres' message while children of a killed server still exit.
 CHILDREN_REMAIN = "is still in use"
 _ADDRESS_IN_USE = "Address already in use"
 
 _POLL_SECONDS = 0.05
 _START_TIMEOUT = 60
 _ORPHAN_TIMEOUT = 3
-"""Children notice by themselves that their server is dead, as soon as they wait for anything."""
+"""Children notice that their server is dead as soon as they wait for anything."""
 _RECOVERY_TIMEOUT = 600
 _STOP_TIMEOUT = 120
 _LARGEST_LOG_BYTES = 16 * 1024 * 1024
 
 
 class EmbeddedPostgres:
-    """One data folder and the server on it; safe to use from many processes at once.
+    """A data folder and its server; safe to use from many processes at once.
 
-    `port` 0 means: the port used last time, or a free one. `durable=False` trades safety for
-    speed and is for tests. Nothing is touched before `start`.
+    `port` 0 means: the port of the last start, or a free one. `durable=False` trades safety for
+    speed, for tests. Nothing is created before `start`.
     """
 
     def __init__(
@@ -80,11 +79,9 @@ class EmbeddedPostgres:
         self.data_dir = Path(data_dir).resolve()
         self.port = port
         self.durable = durable
-        self._places = Places(self.data_dir)
+        self.places = Places(self.data_dir)
         self._bin_dir = bin_dir
         self._entered: Server | None = None
-
-    # What callers use.
 
     def start(self) -> Server:
         """Bring the server up, or attach to it when it runs already, whatever its port.
@@ -93,13 +90,20 @@ class EmbeddedPostgres:
         `Server.started_here` tells whether this call started it. Raises the whole tree but
         StopFailed and NotRunning.
         """
-        with self._places.locked():
+        with self.places.locked():
             running = self._wait_until_ready()
             if running is not None:
-                self._refuse_less_durable(running)
-                return self._server(running.port, started_here=False)
-            self._check_ways()
-            ensure_cluster(self._places, self.binaries, durable=self.durable)
+                if self.durable and not running.is_durable:
+                    raise FolderNotUsable(
+                        f"the server on {self.data_dir} runs without fsync, as tests want it, and "
+                        "would lose money's records in a crash. Stop it and start it again."
+                    )
+                return Server(running.port, self.places.password(), started_here=False)
+            account = account_for(self.data_dir)
+            if account is not None:
+                check_way_to_data(account, self.data_dir)
+                check_way_to_programs(account, self.binaries.folder)
+            ensure_cluster(self.places, self.binaries, durable=self.durable)
             return self._launch()
 
     def stop(self) -> bool:
@@ -109,18 +113,18 @@ class EmbeddedPostgres:
         """
         if not self.data_dir.exists():
             return False
-        with self._places.locked():
+        with self.places.locked():
             if live_postmaster(self.data_dir) is None:
                 return False
-            said = self._run(
+            result = self._run(
                 "pg_ctl", "stop", "-D", str(self.data_dir), "-m", "fast", "-w",
                 "-t", str(_STOP_TIMEOUT),
             )  # fmt: skip
             remaining = live_postmaster(self.data_dir)
             if remaining is not None:
                 raise StopFailed(
-                    f"Postgres (pid {remaining.pid}) did not stop: {said.stdout.strip()} "
-                    f"See {self.log_file}."
+                    f"Postgres (pid {remaining.pid}) did not stop: {result.stdout.strip()} "
+                    f"See {self.places.log_file}."
                 )
             logger.info("stopped postgres data=%s", self.data_dir)
             return True
@@ -132,7 +136,7 @@ class EmbeddedPostgres:
         postmaster = live_postmaster(self.data_dir)
         if postmaster is None or not self._accepts(postmaster):
             return None
-        return self._server(postmaster.port, started_here=False)
+        return Server(postmaster.port, self.places.password(), started_here=False)
 
     def url(self, database: str = DEFAULT_DATABASE, scheme: str = DEFAULT_SCHEME) -> str:
         """The URL of the running server, password included. Raises NotRunning."""
@@ -170,34 +174,17 @@ class EmbeddedPostgres:
             self.stop()
         self._entered = None
 
-    @property
-    def password_file(self) -> Path:
-        """Where the password is, mode 0600."""
-        return self._places.password_file
-
-    @property
-    def port_file(self) -> Path:
-        """Where the port is kept over restarts."""
-        return self._places.port_file
-
-    @property
-    def log_file(self) -> Path:
-        """Where the server logs."""
-        return self._places.log_file
-
     @cached_property
     def binaries(self) -> Binaries:
         """The programs in use, looked for once. Raises BinariesNotFound."""
         return find_binaries(self._bin_dir)
 
-    # A server that runs: does it answer.
-
     def _accepts(self, postmaster: Postmaster) -> bool:
-        """Whether it answers now; one that was just killed still looks ready in its pid file."""
+        """Whether it accepts connections; the pid file of a killed one may still say ready."""
         if not postmaster.is_ready:
             return False
-        asked = self._run("pg_isready", "-q", "-h", HOST, "-p", str(postmaster.port), "-t", "3")
-        return asked.returncode == 0
+        result = self._run("pg_isready", "-q", "-h", HOST, "-p", str(postmaster.port), "-t", "3")
+        return result.returncode == 0
 
     def _wait_until_ready(self) -> Postmaster | None:
         """The running postmaster once it answers; None if there is none, or it went away."""
@@ -208,17 +195,10 @@ class EmbeddedPostgres:
             if time.monotonic() > deadline:
                 raise StartFailed(
                     f"Postgres (pid {postmaster.pid}) runs and has been {postmaster.status!r} for "
-                    f"{_RECOVERY_TIMEOUT} s. See {self.log_file}."
+                    f"{_RECOVERY_TIMEOUT} s. See {self.places.log_file}."
                 )
             time.sleep(_POLL_SECONDS)
         return None
-
-    def _refuse_less_durable(self, running: Postmaster) -> None:
-        if self.durable and not running.is_durable:
-            raise FolderNotUsable(
-                f"the server on {self.data_dir} runs without fsync, as tests want it, and would "
-                "lose money's records in a crash. Stop it and start it again."
-            )
 
     def _running_server(self) -> Server:
         server = self.status()
@@ -226,55 +206,38 @@ class EmbeddedPostgres:
             raise NotRunning(f"no Postgres answers for {self.data_dir}. Start it first.")
         return server
 
-    def _server(self, port: int, *, started_here: bool) -> Server:
-        return Server(HOST, port, SUPERUSER, self._places.password(), started_here)
-
-    # Starting one.
-
-    def _check_ways(self) -> None:
-        account = account_for(self.data_dir)
-        if account is not None:
-            check_way_to_data(account, self.data_dir)
-            check_way_to_programs(account, self.binaries.folder)
-
     def _launch(self) -> Server:
         """Start a server that is known not to run.
 
         For about a second after a kill -9 the old children hold the shared memory and Postgres
         refuses to start, rightly; that, and a port lost to another program, are worth another try.
-        A child that does not notice that its server is dead is ended: what it had not committed is
-        lost with the server, and it can be of no use to anybody.
+        A child that does not notice that its server is dead is killed: its uncommitted work is lost
+        with the server.
         """
-        began = time.monotonic()
-        deadline = began + _START_TIMEOUT
+        began, port_file = time.monotonic(), self.places.port_file
         while True:
             disown_pid_file(self.data_dir)
-            port = choose_port(self.port, self._saved_port())
+            recorded = leading_int(port_file.read_text()) if port_file.exists() else 0
+            port = choose_port(self.port, recorded)
             failure = self._try_to_start(port)
             if failure is None:
-                self.port_file.write_text(f"{port}\n")
+                port_file.write_text(f"{port}\n")
                 logger.info("started postgres data=%s port=%d", self.data_dir, port)
-                return self._server(port, started_here=True)
+                return Server(port, self.places.password(), started_here=True)
             passing = CHILDREN_REMAIN in failure or _ADDRESS_IN_USE in failure
-            if not passing or time.monotonic() > deadline:
+            if not passing or time.monotonic() > began + _START_TIMEOUT:
                 raise StartFailed(
-                    f"Postgres did not start on {self.data_dir}; the end of {self.log_file}: "
-                    f"{failure[-2000:].strip()}"
+                    f"Postgres did not start on {self.data_dir}; the end of "
+                    f"{self.places.log_file}: {failure[-2000:].strip()}"
                 )
             if CHILDREN_REMAIN in failure and time.monotonic() > began + _ORPHAN_TIMEOUT:
-                self._end_orphans()
+                for pid in orphans(self.data_dir):
+                    logger.warning(
+                        "ending pid=%d, left behind by a dead server data=%s", pid, self.data_dir
+                    )
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
             time.sleep(_POLL_SECONDS)
-
-    def _end_orphans(self) -> None:
-        for pid in orphans(self.data_dir):
-            logger.warning(
-                "ending pid=%d, left behind by a dead server data=%s", pid, self.data_dir
-            )
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def _saved_port(self) -> int:
-        return leading_int(self.port_file.read_text()) if self.port_file.exists() else 0
 
     def _try_to_start(self, port: int) -> str | None:
         """None once the server accepts connections; else what it wrote to its log this time."""
@@ -282,8 +245,10 @@ class EmbeddedPostgres:
         options = shlex.join(
             word for name, value in settings.items() for word in ("-c", f"{name}={value}")
         )
-        self._turn_over_log()
-        with open_private(self.log_file, os.O_APPEND) as log:
+        log_file = self.places.log_file
+        if log_file.exists() and log_file.stat().st_size > _LARGEST_LOG_BYTES:
+            log_file.replace(self.places.sibling("log.1"))
+        with open_private(log_file, os.O_APPEND) as log:
             begin = os.fstat(log).st_size
             # The log is the server's output from the first byte: a pipe of ours would stay open
             # for as long as the server lives, and block the readers of our own output.
@@ -293,13 +258,9 @@ class EmbeddedPostgres:
             )  # fmt: skip
         if done.returncode == 0:
             return None
-        with self.log_file.open("rb") as written:
+        with log_file.open("rb") as written:
             written.seek(begin)
             return written.read().decode(errors="replace")
-
-    def _turn_over_log(self) -> None:
-        if self.log_file.exists() and self.log_file.stat().st_size > _LARGEST_LOG_BYTES:
-            self.log_file.replace(self._places.sibling("log.1"))
 
     def _run(
         self, program: str, *arguments: str, output: int = subprocess.PIPE

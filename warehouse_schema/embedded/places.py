@@ -12,23 +12,23 @@ from warehouse_schema.embedded.errors import FolderNotUsable
 
 @dataclass(frozen=True)
 class Places:
-    """Where one server's things lie. Nothing has to be there yet."""
+    """Paths of a server's files. They need not exist."""
 
     data: Path
 
     @property
     def password_file(self) -> Path:
-        """Where the password is, mode 0600."""
+        """The password, mode 0600."""
         return self.sibling("password")
 
     @property
     def port_file(self) -> Path:
-        """Where the port is kept over restarts."""
+        """The port of the last start."""
         return self.sibling("port")
 
     @property
     def log_file(self) -> Path:
-        """Where the server logs."""
+        """The server's log."""
         return self.sibling("log")
 
     def sibling(self, kind: str) -> Path:
@@ -47,7 +47,7 @@ class Places:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One starts or stops at a time, the others find it done."""
+        """Serialises starts and stops between processes."""
         _make_folders(self.data.parent)
         # The kernel frees the lock when its holder dies, and Postgres does not inherit it.
         with self.sibling("lock").open("w") as lock:
@@ -56,7 +56,7 @@ class Places:
 
 
 def _make_folders(path: Path) -> None:
-    """Create what is missing, open to every user to pass through whatever the umask says."""
+    """Create missing folders with mode 0755, regardless of the umask."""
     if path.exists():
         return
     _make_folders(path.parent)
@@ -69,7 +69,7 @@ def _make_folders(path: Path) -> None:
 
 @contextmanager
 def open_private(path: Path, flags: int) -> Iterator[int]:
-    """A file descriptor to write to a file that none but its owner can read."""
+    """A file descriptor for writing a file of mode 0600."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
     try:
         yield descriptor
@@ -78,7 +78,7 @@ def open_private(path: Path, flags: int) -> Iterator[int]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a new file that none but its owner can read, down to the disk."""
+    """Write a new file of mode 0600, and sync it to disk."""
     with open_private(path, os.O_EXCL) as descriptor:
         os.write(descriptor, text.encode())
         os.fsync(descriptor)

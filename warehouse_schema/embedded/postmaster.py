@@ -1,4 +1,4 @@
-"""The server process of a data folder: is it there, is it ours, and what did a dead one leave."""
+"""The server process of a data folder: whether it runs, and what a dead one left."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ _NO_SUCH_PID = 2**31 - 1
 
 @dataclass(frozen=True)
 class Postmaster:
-    """A live postmaster of our data folder, as its pid file and its command line tell."""
+    """A live postmaster of our data folder, from its pid file and command line."""
 
     pid: int
     port: int
@@ -22,20 +22,20 @@ class Postmaster:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it says that it takes connections; one that was just killed says so, too."""
+        """Whether its pid file says so; that of a server that was just killed still does."""
         return self.status == "ready"
 
     @property
     def is_durable(self) -> bool:
-        """Whether what it acknowledges outlives a crash of the machine."""
+        """Whether acknowledged commits survive a crash of the machine."""
         return " fsync=off " not in self.command
 
 
 def live_postmaster(data: Path) -> Postmaster | None:
     """The live postmaster of a folder; a pid file alone proves nothing. Raises FolderNotUsable.
 
-    After a crash the pid may be a stranger's, so the process must also have been called
-    ``postgres -D`` with our folder. Lines of the pid file: Postgres, miscadmin.h.
+    After a crash the pid may be another process's, so its command must also be ``postgres -D`` with
+    our folder. Lines of the pid file: Postgres, miscadmin.h.
     """
     account_for(data)
     lines = _pid_file_lines(data)
@@ -50,12 +50,12 @@ def live_postmaster(data: Path) -> Postmaster | None:
 
 
 def disown_pid_file(data: Path) -> None:
-    """Make a stale pid file name no process, so that another process with that pid is no obstacle.
+    """Make a stale pid file name no process: another process may have that pid now.
 
     The file stays, because its shared memory key is how Postgres itself notices children of
     the dead server that still write to this folder.
     """
-    pid_file, lines = _pid_file(data), _pid_file_lines(data)
+    pid_file, lines = data / "postmaster.pid", _pid_file_lines(data)
     if not pid_file.exists():
         return
     if not lines:
@@ -78,7 +78,7 @@ def orphans(data: Path) -> list[int]:
     """
     lines = _pid_file_lines(data)
     words = lines[6].split() if len(lines) > 6 else []
-    # One that was killed while it started may not have written them.
+    # A server that was killed during its start may not have written them.
     if len(words) != 2 or live_postmaster(data) is not None:
         return []
     key, segment = words
@@ -91,26 +91,22 @@ def orphans(data: Path) -> list[int]:
 
 
 def _maps(process: Path) -> list[str]:
-    """What a process has mapped into its memory; nothing of one that is gone or a stranger's."""
+    """Memory mappings of a process; none if it is gone or another user's."""
     try:
         return (process / "maps").read_text(errors="replace").splitlines()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return []
 
 
-def _pid_file(data: Path) -> Path:
-    return data / "postmaster.pid"
-
-
 def _pid_file_lines(data: Path) -> list[str]:
     try:
-        return _pid_file(data).read_text().splitlines()
+        return (data / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
         return []
 
 
 def _command_line(pid: int) -> str:
-    """The words a process was called with, a blank before and after each; "" if it is gone."""
+    """Arguments of a process, with a blank before and after each; "" if it is gone."""
     if not Path("/proc/self/cmdline").exists():
         return f" {(output_of('ps', '-ww', '-o', 'command=', '-p', str(pid)) or '').strip()} "
     try:

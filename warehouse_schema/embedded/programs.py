@@ -86,9 +86,9 @@ def _packaged_folders() -> Iterator[Path]:
 def _system_folders() -> Iterator[Path]:
     pg_config = shutil.which("pg_config")
     if pg_config is not None:
-        asked = output_of(pg_config, "--bindir")
-        if asked is not None:
-            yield Path(asked.strip())
+        bin_dir = output_of(pg_config, "--bindir")
+        if bin_dir is not None:
+            yield Path(bin_dir.strip())
     versions = Path("/usr/lib/postgresql").glob("[0-9]*/bin")
     yield from sorted(versions, key=lambda folder: leading_int(folder.parent.name), reverse=True)
 

@@ -88,7 +88,7 @@ def test_start_waits_for_children_of_a_killed_postmaster(home: Path) -> None:
     assert thaw.returncode == 0
     assert again.started_here
     assert again.port == server.port
-    assert CHILDREN_REMAIN in postgres.log_file.read_text()
+    assert CHILDREN_REMAIN in postgres.places.log_file.read_text()
 
 
 @NEEDS_PROC
@@ -99,7 +99,7 @@ def test_child_that_never_exits_is_ended(home: Path) -> None:
     again = postgres.start()
     assert (again.started_here, again.port) == (True, server.port)
     assert not Path(f"/proc/{child}/exe").exists()
-    assert postgres.log_file.read_text().count(CHILDREN_REMAIN) > 1
+    assert postgres.places.log_file.read_text().count(CHILDREN_REMAIN) > 1
 
 
 @pytest.mark.parametrize("stranger_of", ["us", "the server's account"])

@@ -45,14 +45,14 @@ def test_first_start_makes_a_cluster_with_our_settings(running: EmbeddedPostgres
         "unix_socket_directories": "",
     }
     assert {name: ask(server, f"SHOW {name}") for name in expected} == expected
-    assert stat.S_IMODE(running.password_file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(running.log_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(running.places.password_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(running.places.log_file.stat().st_mode) == 0o600
     assert not running.data_dir.with_name("data.new").exists()
 
 
 def test_wrong_password_is_refused(running: EmbeddedPostgres) -> None:
     server = running.start()
-    stranger = f"postgresql://isthmus:wrong@{server.host}:{server.port}/postgres"
+    stranger = f"postgresql://isthmus:wrong@{HOST}:{server.port}/postgres"
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(stranger)
 
