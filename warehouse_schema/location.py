@@ -64,22 +64,6 @@ class WarehouseVariables(LocationVariables):
 
 
 def embedded_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """The data folder of the embedded Postgres: `postgres` under `ISTHMUS_HOME`.
-
-    Raises `SettingsError`.
-    """
+    """Data folder of the embedded Postgres: under `ISTHMUS_HOME`. Raises `SettingsError`."""
     env = os.environ if environment is None else environment
     return LocationVariables.read(env).home.absolute() / "postgres"
-
-
-def named_database() -> str | None:
-    """`DATABASE_URL`; None where it is unset. Raises `SettingsError`."""
-    return LocationVariables.read(os.environ).database_url
-
-
-def database_variable(environment: Mapping[str, str] | None = None) -> str | None:
-    """`DATABASE_URL`; None where it is unset, which stands for the embedded Postgres.
-
-    Raises `SettingsError`, also when it is unset for another network than the devnet.
-    """
-    return WarehouseVariables.read(os.environ if environment is None else environment).database_url

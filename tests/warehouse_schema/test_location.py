@@ -11,7 +11,7 @@ from devnet.services import isthmus
 from indexer.cli.main import main
 from warehouse_schema.embedded import Server
 from warehouse_schema.engine import make_engine, warehouse_url
-from warehouse_schema.location import NEEDS_DATABASE, database_variable, embedded_folder
+from warehouse_schema.location import NEEDS_DATABASE, WarehouseVariables, embedded_folder
 from warehouse_schema.migrate import current_revision, head_revision
 
 PLACES = ("DATABASE_URL", "ISTHMUS_HOME", "ISTHMUS_NETWORK")
@@ -37,7 +37,7 @@ def test_embedded_folder_is_under_home(tmp_path: Path):
     ],
 )
 def test_database_url_is_used(environment: Mapping[str, str], expected: str | None):
-    assert database_variable(environment) == expected
+    assert WarehouseVariables.read(environment).database_url == expected
 
 
 @pytest.mark.parametrize("network", ["testnet", "mainnet"])
