@@ -5,7 +5,9 @@ from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
+    Boolean,
     Column,
     ColumnElement,
     Date,
@@ -18,6 +20,7 @@ from sqlalchemy import (
     func,
     literal_column,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
@@ -97,6 +100,23 @@ def moment(name: str, comment: str, **options: Any) -> Column[datetime]:
 def recorded(name: str, comment: str = "Database clock", **options: Any) -> Column[datetime]:
     """When something was written, by the database's clock."""
     return moment(name, comment, server_default=func.now(), **options)
+
+
+def flag(name: str, comment: str, **options: Any) -> Column[bool]:
+    """True or false."""
+    return Column(name, Boolean, comment=comment, **{"nullable": False, **options})
+
+
+def words(name: str, comment: str, *, as_tuple: bool = False, **options: Any) -> Column[Any]:
+    """An array of texts; rows have a list, or a tuple."""
+    kind = ARRAY(Text, as_tuple=as_tuple)
+    return Column(name, kind, comment=comment, **{"nullable": False, **options})
+
+
+def json(name: str, comment: str, **options: Any) -> Column[Any]:
+    """JSON; in a nullable column None is SQL's null."""
+    kind = JSONB(none_as_null=options.get("nullable", False))
+    return Column(name, kind, comment=comment, **{"nullable": False, **options})
 
 
 def day(comment: str = "UTC day, by block or ledger time") -> Column[date]:

@@ -4,10 +4,20 @@ A column is a field of the event's class in `indexer/bridges` or `indexer/market
 name. A key is where the event came from, as everywhere in `facts`.
 """
 
-from sqlalchemy import ARRAY, Boolean, Column, Index, Table, Text
+from sqlalchemy import Index, Table
 from sqlalchemy.schema import SchemaItem
 
-from warehouse_schema.columns import amount, blob, last_16_bytes, number, provenance, seconds, text
+from warehouse_schema.columns import (
+    amount,
+    blob,
+    flag,
+    last_16_bytes,
+    number,
+    provenance,
+    seconds,
+    text,
+    words,
+)
 from warehouse_schema.metadata import FACTS, metadata
 
 EVENT_TABLES: dict[str, Table] = {}
@@ -209,7 +219,7 @@ asset_authorizations = _event(
     text("contract", "Asset contract"),
     text("asset", "stellar:CODE:ISSUER"),
     text("holder", "Account allowed or frozen"),
-    Column("authorized", Boolean, nullable=False, comment="Whether it may hold"),
+    flag("authorized", "Whether it may hold"),
 )
 
 
@@ -327,8 +337,8 @@ escrow_paused_sets = _event(
     "EscrowPausedSet",
     "escrow_paused_sets",
     "Escrow pauses (paused_set)",
-    Column("opens", Boolean, nullable=False, comment="Opening orders is paused"),
-    Column("all", Boolean, nullable=False, comment="Everything is paused"),
+    flag("opens", "Opening orders is paused"),
+    flag("all", "Everything is paused"),
 )
 
 escrow_upgrades = _event(
@@ -344,11 +354,11 @@ rails_set = _event(
     "rails_set",
     "Rails as the administrator set them (rail_set)",
     text("rail", "Payment rail"),
-    Column("enabled", Boolean, nullable=False, comment="Whether orders may open on it"),
+    flag("enabled", "Whether orders may open on it"),
     number("tier", "Trust tier: 0 manual … 3 proof checked by the contract"),
     number("fee_bps", "Protocol fee, basis points"),
     text("verifier", "Who may claim by proof"),
-    Column("currencies", ARRAY(Text), nullable=False, comment="ISO 4217 codes"),
+    words("currencies", "ISO 4217 codes"),
 )
 
 terms_set = _event(
@@ -382,7 +392,7 @@ payees_set = _event(
     "Providers' fiat payees (payee_set)",
     text("provider", "Liquidity provider"),
     text("rail", "Payment rail"),
-    Column("registered", Boolean, nullable=False, comment="Whether a payee is registered"),
+    flag("registered", "Whether a payee is registered"),
     text("payee_hash", "Hash of the payee", nullable=True),
     text("handle", "Handle in plain, if the provider publishes it", nullable=True),
     number("tseq", "Number of the provider's RailTerms event, from 1"),
@@ -393,6 +403,6 @@ providers_set = _event(
     "providers_set",
     "Providers pausing and resuming (provider_set)",
     text("provider", "Liquidity provider"),
-    Column("paused", Boolean, nullable=False, comment="Whether the provider takes no new orders"),
+    flag("paused", "Whether the provider takes no new orders"),
     number("tseq", "Number of the provider's RailTerms event, from 1"),
 )

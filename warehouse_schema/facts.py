@@ -10,7 +10,6 @@ and the last verdict on a quarantined ledger are replaced.
 
 from sqlalchemy import (
     ARRAY,
-    Boolean,
     CheckConstraint,
     Column,
     Identity,
@@ -19,7 +18,6 @@ from sqlalchemy import (
     LargeBinary,
     PrimaryKeyConstraint,
     Table,
-    Text,
     UniqueConstraint,
     false,
 )
@@ -30,6 +28,7 @@ from warehouse_schema.columns import (
     blob,
     chain,
     day,
+    flag,
     height,
     moment,
     number,
@@ -38,6 +37,7 @@ from warehouse_schema.columns import (
     seconds,
     small,
     text,
+    words,
 )
 from warehouse_schema.metadata import FACTS, metadata
 
@@ -122,7 +122,7 @@ evm_logs = Table(
     metadata,
     *provenance(),
     text("address", "Contract that emitted the log, lower-case"),
-    Column("topics", ARRAY(Text), nullable=False, comment="0x-prefixed topics, topic 0 first"),
+    words("topics", "0x-prefixed topics, topic 0 first"),
     blob("data", "ABI-encoded data"),
     *_raw_outcome(),
     Index("ix_evm_logs_chain_height", "chain", "height"),
@@ -168,13 +168,7 @@ unproven_blocks = Table(
     chain(),
     text("block_hash", "Hash of the block"),
     height(),
-    Column(
-        "wanted",
-        Boolean,
-        nullable=False,
-        server_default=false(),
-        comment="Whether a transfer's deposit or delivery rests on it",
-    ),
+    flag("wanted", "Whether a transfer's deposit or delivery rests on it", server_default=false()),
     PrimaryKeyConstraint("chain", "block_hash"),
     Index("ix_unproven_blocks_chain_height", "chain", "height"),
     Index("ix_unproven_blocks_wanted", "chain", postgresql_where=Column("wanted")),
@@ -222,8 +216,8 @@ cctp_attestations = Table(
     number("finality_threshold_executed", "1000 fast, 2000 finalized", nullable=True),
     amount("fee_executed", "Taken from the mint, 6 decimals", nullable=True),
     amount("expiration_block", "Refused there from this block on; 0 is never", nullable=True),
-    Column("attesters", ARRAY(Text), nullable=False, comment="Who signed, in order of signatures"),
-    Column("verified", Boolean, nullable=False, comment="Whether anything may rest on it"),
+    words("attesters", "Who signed, in order of signatures"),
+    flag("verified", "Whether anything may rest on it"),
     text("refusal", "Why nothing may; null when verified", nullable=True),
     recorded("judged_at", "When it was verified or refused, database clock"),
     CheckConstraint("verified = (refusal IS NULL)", name="one_verdict"),

@@ -17,21 +17,19 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 from sqlalchemy import text as sql
-from sqlalchemy.dialects.postgresql import JSONB
 
-from warehouse_schema.columns import amount, blob, chain, moment, number, recorded, text
+from warehouse_schema.columns import amount, blob, chain, json, moment, number, recorded, text
 from warehouse_schema.metadata import INTAKE, metadata
 
 
 def _transfer(**options: Any) -> Column[str]:
     key = ForeignKey(f"{INTAKE}.transfers.id")
-    return Column(
-        "transfer",
-        key,
-        nullable=False,
-        comment="Transfer id",
-        **options,
-    )
+    return Column("transfer", key, nullable=False, comment="Transfer id", **options)
+
+
+def _webhook() -> Column[str]:
+    key = ForeignKey(f"{INTAKE}.webhooks.id")
+    return Column("webhook", key, primary_key=True, comment="Id of a webhook")
 
 
 watched_addresses = Table(
@@ -80,7 +78,7 @@ quotes = Table(
         "What the call carries for LayerZero, source chain's native base units; null without OFT",
         nullable=True,
     ),
-    Column("fee", JSONB, nullable=False, comment="Fees as they were shown, amounts as digits"),
+    json("fee", "Fees as they were shown, amounts as digits"),
     recorded("created_at"),
     moment("expires_at", "It cannot be used from then on, database clock"),
     CheckConstraint("mechanism IN ('cctp', 'oft', 'payment')", name="mechanism"),
@@ -130,7 +128,7 @@ actions = Table(
     number("number", "Of the transfer's actions, from 1"),
     text("kind", "evm_calls, stellar_tx, stellar_trustline or send_to_address"),
     text("tx_hash", "Of the Stellar transaction to be signed; else null", nullable=True),
-    Column("issued", JSONB, nullable=False, comment="The action as it was shown"),
+    json("issued", "The action as it was shown"),
     recorded("issued_at"),
     PrimaryKeyConstraint("transfer", "number"),
     UniqueConstraint("tx_hash"),
@@ -206,12 +204,7 @@ webhooks = Table(
 webhook_secrets = Table(
     "webhook_secrets",
     metadata,
-    Column(
-        "webhook",
-        ForeignKey(f"{INTAKE}.webhooks.id"),
-        primary_key=True,
-        comment="Id of a webhook",
-    ),
+    _webhook(),
     text("secret", "whsec_ and 32 bytes in base64: the key of its HMAC signatures"),
     CheckConstraint("secret ~ '^whsec_[A-Za-z0-9+/]{43}=$'", name="secret"),
     schema=INTAKE,
@@ -221,12 +214,7 @@ webhook_secrets = Table(
 webhook_removals = Table(
     "webhook_removals",
     metadata,
-    Column(
-        "webhook",
-        ForeignKey(f"{INTAKE}.webhooks.id"),
-        primary_key=True,
-        comment="Id of a webhook",
-    ),
+    _webhook(),
     recorded("removed_at"),
     schema=INTAKE,
     comment="Webhooks that their owners removed: nothing is sent there any more",

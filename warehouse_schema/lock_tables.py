@@ -5,11 +5,11 @@ managed Postgres does not give. `SELECT … FOR UPDATE` needs the right to updat
 none here, so it can hold none of these.
 """
 
-from sqlalchemy import BigInteger, Column, Integer, PrimaryKeyConstraint, Table, Text
+from sqlalchemy import PrimaryKeyConstraint, Table
 from sqlalchemy import text as sql
 from sqlalchemy.schema import SchemaItem
 
-from warehouse_schema.columns import small, text
+from warehouse_schema.columns import number, small, text
 from warehouse_schema.metadata import LOCKS, metadata
 
 
@@ -18,27 +18,17 @@ def lease_columns() -> tuple[SchemaItem, ...]:
     return (
         small("kind", "What may be done: a number of locks.py"),
         text("name", "What it may be done to: a chain, an account; empty where there is one"),
-        Column(
+        number(
             "key",
-            BigInteger,
-            nullable=False,
+            "Second number of the advisory lock that the session holds; new for each",
             server_default=sql("0"),
-            comment="Second number of the advisory lock that the session holds; new for each",
         ),
-        Column(
+        small(
             "pid",
-            Integer,
-            nullable=False,
+            "Postgres process of the session; the lease ends with it",
             server_default=sql("0"),
-            comment="Postgres process of the session; the lease ends with it",
         ),
-        Column(
-            "login",
-            Text,
-            nullable=False,
-            server_default=sql("''"),
-            comment="Database user of the session",
-        ),
+        text("login", "Database user of the session", server_default=sql("''")),
         PrimaryKeyConstraint("kind", "name"),
     )
 

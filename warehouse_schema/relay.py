@@ -6,7 +6,6 @@ has. Constraints of the tables enforce both.
 """
 
 from sqlalchemy import (
-    Boolean,
     CheckConstraint,
     Column,
     ForeignKeyConstraint,
@@ -18,7 +17,17 @@ from sqlalchemy import (
 )
 from sqlalchemy import text as sql
 
-from warehouse_schema.columns import amount, blob, chain, moment, number, recorded, small, text
+from warehouse_schema.columns import (
+    amount,
+    blob,
+    chain,
+    flag,
+    moment,
+    number,
+    recorded,
+    small,
+    text,
+)
 from warehouse_schema.lock_tables import lease_columns
 from warehouse_schema.metadata import RELAY, metadata
 
@@ -197,7 +206,7 @@ health = Table(
     chain(),
     text("account", "Account that sends"),
     text("duty", "deliver: what transfers need on its chain; sponsor: trustlines of owners"),
-    Column("well", Boolean, nullable=False, comment="Whether it can send what comes next"),
+    flag("well", "Whether it can send what comes next"),
     text("reason", "Why it cannot; null when well", nullable=True),
     amount("balance", "Native base units; null when no node answered", nullable=True),
     amount("spent_today", "Of the UTC day, what is open at its most, native base units"),
@@ -237,11 +246,9 @@ webhook_states = Table(
         "up); null while something is",
         nullable=True,
     ),
-    Column(
+    flag(
         "is_prompt",
-        Boolean,
-        nullable=False,
-        comment="Whether the last attempt was taken within 3 s: other places wait among themselves",
+        "Whether the last attempt was taken within 3 s: other places wait among themselves",
     ),
     recorded("written_at", "Database clock, of the last attempt"),
     CheckConstraint("stopped IN ('gone', 'unreachable')", name="stopped"),

@@ -48,7 +48,7 @@ def variable(
     keep_empty: bool = False,
     chains: Chains = "all",
 ) -> Any:
-    """A model's field for one variable.
+    """A model's field for a variable.
 
     `secret`: may also be in the file that `<name>_FILE` names. `hidden`: error messages do not
     repeat the text; secrets are hidden. `chains`: which chains a `<CHAIN>` variable exists for.
@@ -63,7 +63,7 @@ def variable(
 
 
 class _MappingSource(PydanticBaseSettingsSource):
-    """Values by alias from one mapping of variables."""
+    """Values by alias from a mapping of variables."""
 
     def __init__(self, model: type[BaseSettings], environment: Mapping[str, str]) -> None:
         super().__init__(model)
@@ -72,7 +72,7 @@ class _MappingSource(PydanticBaseSettingsSource):
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         """Text of one variable, or texts by chain; None where it is unset."""
         name = field.alias or field_name
-        is_text = has_option(field, "keep_empty")
+        is_text = option_of(field, "keep_empty")
         if CHAIN in name:
             pattern = _pattern(name)
             found = {
@@ -92,7 +92,7 @@ class _MappingSource(PydanticBaseSettingsSource):
 
 
 class Variables(BaseSettings):
-    """Base of the models. `read` is the way to make one."""
+    """Base of the models; `read` creates them."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -116,7 +116,7 @@ class Variables(BaseSettings):
 
     @classmethod
     def contradictions(cls, given: Mapping[str, str]) -> Iterator[str]:  # noqa: ARG003
-        """A sentence for each combination of variables that cannot be; empty ones are not given."""
+        """A sentence for each contradictory combination of variables; `given` has no empty ones."""
         yield from ()
 
     @classmethod
@@ -139,23 +139,18 @@ class Variables(BaseSettings):
         for field_name, field in cls.model_fields.items():
             name = field.alias or field_name
             yield name, field
-            if has_option(field, "secret"):
+            if option_of(field, "secret"):
                 yield f"{name}_FILE", field
 
 
-def has_option(field: FieldInfo, option: str) -> bool:
-    """Whether `variable` was called with a flag."""
-    return bool(chosen(field, option))
-
-
-def chosen(field: FieldInfo, option: str) -> object:
-    """What `variable` was called with."""
+def option_of(field: FieldInfo, name: str) -> object:
+    """An option that `variable` was called with."""
     extra = field.json_schema_extra
-    return extra[option] if isinstance(extra, dict) else None
+    return extra[name] if isinstance(extra, dict) else None
 
 
 def is_chain_variable(pattern: str, name: str) -> bool:
-    """Whether a variable is a `<CHAIN>` pattern's, for whichever chain."""
+    """Whether a variable matches a `<CHAIN>` pattern."""
     return _pattern(pattern).fullmatch(name) is not None
 
 
@@ -178,7 +173,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 @cache
 def _known() -> tuple[str, ...]:
-    """Names that any process reads; `make settings` writes the file."""
+    """Names of all processes' variables; `make settings` writes the file."""
     return (*_KNOWN_FILE.read_text().split(), *_INTERNAL)
 
 
@@ -193,7 +188,7 @@ def _with_secret_files(
     """The environment with files in the place of `_FILE` variables; problems never repeat them."""
     resolved, problems = dict(environment), []
     secrets = [
-        _pattern(field.alias or "") for _, field in model.names() if has_option(field, "secret")
+        _pattern(field.alias or "") for _, field in model.names() if option_of(field, "secret")
     ]
     for name, file in environment.items():
         target = name.removesuffix("_FILE")

@@ -29,8 +29,8 @@ from warehouse_schema.variables import (
     Count,
     SettingsError,
     Variables,
-    chosen,
     is_chain_variable,
+    option_of,
     variable,
     within,
 )
@@ -261,7 +261,7 @@ def chain_problems(
         prefix, is_per_chain, suffix = name.partition(CHAIN)
         if not is_per_chain:
             continue
-        kind = chosen(about, "chains")
+        kind = option_of(about, "chains")
         chains = {"all": network.chains, "evm": network.evm, "stellar": (network.stellar,)}
         known = [f"{prefix}{variable_suffix(chain.id)}{suffix}" for chain in chains[str(kind)]]
         problems += [

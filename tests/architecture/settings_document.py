@@ -11,7 +11,7 @@ from indexer.config.settings import DatabaseVariables
 from pipelines.page.settings import PageVariables
 from relay.settings import RelayVariables
 from tests.architecture.imports import ROOT
-from warehouse_schema.variables import Variables, has_option
+from warehouse_schema.variables import Variables, option_of
 
 SECTIONS: tuple[tuple[str, str, type[Variables]], ...] = (
     (
@@ -74,7 +74,7 @@ def _ordered(model: type[Variables]) -> list[str]:
 
 def _row(model: type[Variables], field_name: str) -> str:
     field = model.model_fields[field_name]
-    secret = " (`_FILE`)" if has_option(field, "secret") else ""
+    secret = " (`_FILE`)" if option_of(field, "secret") else ""
     return f"| `{field.alias}`{secret} | {_default(field.default)} | {field.description} |\n"
 
 
