@@ -1,7 +1,6 @@
 """`isthmus migrate` and `isthmus database …`."""
 
 import logging
-import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -30,7 +29,7 @@ def migrate(url: str | None, data: Path | None) -> int:
 
     from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
     from warehouse_schema.engine import warehouse_url
-    from warehouse_schema.location import WarehouseVariables, embedded_folder
+    from warehouse_schema.location import WarehouseVariables, embedded_folder, from_environment
     from warehouse_schema.migrate import MigrationRefused
     from warehouse_schema.migrate import migrate as migrate_database
 
@@ -38,7 +37,7 @@ def migrate(url: str | None, data: Path | None) -> int:
     try:
         if url is not None:
             target = warehouse_url(url, "--url")
-        elif data is None and (named := WarehouseVariables.read(os.environ).database_url):
+        elif data is None and (named := from_environment(WarehouseVariables).database_url):
             target = warehouse_url(named)
         folder = data or embedded_folder()
     except ValueError as error:
@@ -89,12 +88,12 @@ def _command(act: "Callable[[EmbeddedPostgres, str, str], int]") -> None:
 @_command
 def start(postgres: "EmbeddedPostgres", name: str, scheme: str) -> int:
     """Start it, create the database, print its URL without the password."""
-    from warehouse_schema.location import LocationVariables
+    from warehouse_schema.location import LocationVariables, from_environment
 
     server = postgres.start()
     postgres.ensure_database(name)
     click.echo(server.public_url(name, scheme))
-    named = LocationVariables.read(os.environ).database_url
+    named = from_environment(LocationVariables).database_url
     if named not in (None, postgres.url(name, scheme)):
         click.echo(
             "DATABASE_URL names another server, which is used in place of this one: unset it, "

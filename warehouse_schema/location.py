@@ -3,13 +3,14 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import BeforeValidator
 
 from warehouse_schema.engine import warehouse_url
 from warehouse_schema.variables import Variables, variable
 
+V = TypeVar("V", bound=Variables)
 NetworkName: TypeAlias = Literal["mainnet", "testnet", "devnet"]
 
 NEEDS_DATABASE = (
@@ -63,7 +64,11 @@ class WarehouseVariables(LocationVariables):
             yield NEEDS_DATABASE
 
 
-def embedded_folder(environment: Mapping[str, str] | None = None) -> Path:
+def from_environment(model: type[V]) -> V:
+    """The model of this process's environment. Raises `SettingsError`."""
+    return model.read(os.environ)
+
+
+def embedded_folder() -> Path:
     """Data folder of the embedded Postgres: under `ISTHMUS_HOME`. Raises `SettingsError`."""
-    env = os.environ if environment is None else environment
-    return LocationVariables.read(env).home.absolute() / "postgres"
+    return from_environment(LocationVariables).home.absolute() / "postgres"

@@ -23,9 +23,10 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_embedded_folder_is_under_home(tmp_path: Path):
-    assert embedded_folder({"ISTHMUS_HOME": str(tmp_path)}) == tmp_path / "postgres"
-    assert embedded_folder({}) == Path(".isthmus/postgres").absolute()
+def test_embedded_folder_is_under_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert embedded_folder() == Path(".isthmus/postgres").absolute()
+    monkeypatch.setenv("ISTHMUS_HOME", str(tmp_path))
+    assert embedded_folder() == tmp_path / "postgres"
 
 
 @pytest.mark.parametrize(
