@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -19,26 +18,12 @@ from warehouse_schema.variables import Count, Variables, variable, within
 
 OFF = "off"
 IDENTITY_URL = "https://api.privy.io"
-IDENTITY_SECONDS = 2 * 3600
 QUOTE_SECONDS = 300
 TRANSFER_SECONDS = 1_800
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _ADDRESS = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[1-9][0-9]{0,4}")
 _WEBHOOK_KEY = re.compile(r"whpk_[A-Za-z0-9+/]{43}=")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
-
-
-@dataclass(frozen=True, slots=True)
-class IdentitySettings:
-    """The identity provider whose users may sign in."""
-
-    app_id: str
-    app_secret: str = field(repr=False)
-    issuer: str
-    """`iss` of its tokens, to the letter."""
-    url: str
-    key: str | None = None
-    longest_seconds: int = IDENTITY_SECONDS
 
 
 def _origins(text: str) -> frozenset[str]:
@@ -184,7 +169,7 @@ class ApiSettings(Variables):
     identity_seconds: Count = variable(
         "ISTHMUS_IDENTITY_SECONDS",
         "longest lifetime of the provider's tokens that is accepted",
-        IDENTITY_SECONDS,
+        2 * 3600,
     )
     sep10_key: str | None = variable(
         "ISTHMUS_SEP10_KEY",
@@ -237,20 +222,6 @@ class ApiSettings(Variables):
             yield "ISTHMUS_IDENTITY_URL must be like https://api.privy.io, with no slash after"
 
     @property
-    def identity(self) -> IdentitySettings | None:
-        """None: only SEP-10 users may sign in."""
-        if self.identity_app_id is None or self.identity_app_secret is None:
-            return None
-        return IdentitySettings(
-            app_id=self.identity_app_id,
-            app_secret=self.identity_app_secret,
-            issuer=self.identity_issuer,
-            url=self.identity_url,
-            key=self.identity_key,
-            longest_seconds=self.identity_seconds,
-        )
-
-    @property
     def rates(self) -> RateBudgets:
         """Limits of requests; a budget that is `off` is not in it."""
         chosen = {READS: self.limit_reads, SIGN_IN: self.limit_sign_in, OWNER: self.limit_owner}
@@ -269,5 +240,5 @@ def load_all_settings() -> tuple[Settings, ApiSettings]:
 
 
 def set_metrics_folder(folder: str) -> None:
-    """Tell the workers, which inherit the environment, where they put their figures together."""
+    """Where workers, which inherit the environment, share their metrics."""
     os.environ[_METRICS_FOLDER] = folder

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from api.concurrency import MAX_CONCURRENT, ConcurrencyLimit
+from api.concurrency import MAX_CONCURRENT, ConcurrencyLimits
 from api.errors import Unavailable
 from api.ports import Accounts
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules, Trustline
@@ -20,7 +20,7 @@ class LimitedAccounts:
 
     def __init__(self, accounts: Accounts, max_waiting: int = MAX_CONCURRENT) -> None:
         self._accounts = accounts
-        self._limit = ConcurrencyLimit(max_waiting)
+        self._limits = ConcurrencyLimits(max_waiting)
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """As in `Accounts`."""
@@ -33,7 +33,8 @@ class LimitedAccounts:
             return self._accounts.trustline(account, asset)
 
     def _slot(self) -> AbstractContextManager[None]:
-        return self._limit.slot(
+        return self._limits.slot(
+            "accounts",
             busy=LedgerUnavailable("too many accounts are being read right now"),
             failed=LedgerUnavailable("the ledger cannot be read right now"),
         )

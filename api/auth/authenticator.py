@@ -8,26 +8,20 @@ ours is refused at every request: `revocation.py` asks Postgres each time. Views
 import logging
 import re
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TypeAlias
 
 from api.auth.claims import MAX_TOKEN_LENGTH, AuthSession, BadToken, unverified_issuer
+from api.auth.identity import IdentityProvider
 from api.auth.revocation import Revocations
+from api.auth.tokens import Tokens
 from api.errors import Unauthorized
 
 logger = logging.getLogger(__name__)
 
+Issuer: TypeAlias = Tokens | IdentityProvider
+"""Verifies tokens whose `iss` is exactly its `issuer`."""
+
 _BEARER = re.compile(r"bearer +(\S+)", re.IGNORECASE)
-
-
-class Issuer(Protocol):
-    """A configured issuer of tokens."""
-
-    @property
-    def issuer(self) -> str:
-        """`iss` of its tokens, exactly."""
-
-    def verify(self, token: str) -> AuthSession:
-        """Raises `BadToken`, or another `ApiError` while it cannot verify."""
 
 
 class Authenticator:
@@ -40,8 +34,8 @@ class Authenticator:
     def admit(self, authorization: str | None) -> AuthSession:
         """The session of an Authorization header's value.
 
-        Raises `Unauthorized`, and what `Issuer.verify` raises. Servers join repeated headers with a
-        comma, which no token contains, so two tokens are refused.
+        Raises `Unauthorized`, and what `verify` of the issuer raises. Servers join repeated
+        headers with a comma, which no token contains, so two tokens are refused.
         """
         if authorization is None:
             raise Unauthorized

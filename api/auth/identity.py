@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 
 from api.auth.bindings import Bindings
 from api.auth.claims import AuthSession, BadToken, Verifier, unverified_header, validate_format
-from api.auth.key_set import KeySet, KeySource, PinnedKey
-from api.auth.provider import IdentityProviderApi, ProviderAccess
+from api.auth.key_set import KeySet, KeySource, pinned_key
+from api.auth.provider import IdentityProviderApi
 from api.auth.tokens import verifying_key
 from api.auth.wallets import Wallets
 from api.settings import ApiSettings
@@ -44,7 +44,7 @@ class IdentityProvider:
         """Raises `BadToken`, and what `Wallets.account_of` raises."""
         validate_format(token)
         kid = unverified_header(token).get("kid")
-        claims = self._verifier.claims(token, self._keys.key(kid))
+        claims = self._verifier.claims(token, self._keys(kid))
         expires_at = self._verifier.check_times(claims, self._clock())
         if not isinstance(claims["sid"], str) or not claims["sid"]:
             raise BadToken("sid is no text")
@@ -63,19 +63,17 @@ def identity_from_settings(
     timer: Callable[[], float] = time.monotonic,
 ) -> IdentityProvider | None:
     """None if no provider is configured. Raises `ConfigurationError`."""
-    chosen = settings.identity
-    if chosen is None:
+    app_id, app_secret = settings.identity_app_id, settings.identity_app_secret
+    if app_id is None or app_secret is None:
         return None
-    access = ProviderAccess(chosen.url, chosen.app_id, chosen.app_secret)
-    provider = IdentityProviderApi(access, timer=timer)
-    keys: KeySource = KeySet(provider.key_set, timer=timer)
-    if chosen.key is not None:
-        keys = PinnedKey(verifying_key(chosen.key, "ISTHMUS_IDENTITY_KEY"))
+    issuer, max_lifetime = settings.identity_issuer, settings.identity_seconds
+    provider = IdentityProviderApi(settings.identity_url, app_id, app_secret, timer=timer)
+    keys: KeySource = KeySet(provider.key_set, timer=timer).key
+    if settings.identity_key is not None:
+        keys = pinned_key(verifying_key(settings.identity_key, "ISTHMUS_IDENTITY_KEY"))
     return IdentityProvider(
-        Verifier(
-            chosen.issuer, chosen.app_id, required=("sid",), max_lifetime=chosen.longest_seconds
-        ),
+        Verifier(issuer, app_id, required=("sid",), max_lifetime=max_lifetime),
         keys,
-        Wallets(provider, Bindings(engine, chosen.issuer), timer=timer),
+        Wallets(provider, Bindings(engine, issuer), timer=timer),
         clock=clock,
     )

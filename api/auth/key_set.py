@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import jwt
 import orjson
@@ -29,24 +29,13 @@ RETRY_SECONDS = 5.0
 STALE_SECONDS = 24 * 3600.0
 
 Keys = Mapping[str, EllipticCurvePublicKey]
+KeySource: TypeAlias = Callable[[str | None], EllipticCurvePublicKey]
+"""The key of a token with that `kid`. Raises `BadToken`, `IdentityUnavailable`."""
 
 
-class KeySource(Protocol):
-    """Finds the key of a token."""
-
-    def key(self, kid: str | None) -> EllipticCurvePublicKey:
-        """Raises `BadToken`, `IdentityUnavailable`."""
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedKey:
+def pinned_key(public: EllipticCurvePublicKey) -> KeySource:
     """One key for every `kid`; the operator replaces it by hand."""
-
-    public: EllipticCurvePublicKey
-
-    def key(self, kid: str | None) -> EllipticCurvePublicKey:
-        """The pinned key."""
-        return self.public
+    return lambda _: public
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -52,15 +52,6 @@ and wallets of other chains do not."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderAccess:
-    """URL of the provider, and our credentials."""
-
-    url: str
-    app_id: str
-    app_secret: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Wallet:
     """An embedded Stellar wallet of a user."""
 
@@ -86,17 +77,20 @@ class IdentityProviderApi:
 
     def __init__(
         self,
-        access: ProviderAccess,
+        url: str,
+        app_id: str,
+        app_secret: str,
         *,
         timeout: float = TIMEOUT_SECONDS,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._access = access
-        self._where = f"identity provider at {host_of(access.url)}"
-        credentials = f"{access.app_id}:{access.app_secret}".encode()
+        self._url = url
+        self._app_id = app_id
+        self._where = f"identity provider at {host_of(url)}"
+        credentials = f"{app_id}:{app_secret}".encode()
         self._headers = {
             "Authorization": f"Basic {base64.b64encode(credentials).decode()}",
-            "privy-app-id": access.app_id,
+            "privy-app-id": app_id,
         }
         self._timeout = timeout
         self._timer = timer
@@ -105,7 +99,7 @@ class IdentityProviderApi:
 
     def key_set(self) -> bytes:
         """The JWKS. Raises `IdentityUnavailable`."""
-        response = self._get(f"/v1/apps/{quote(self._access.app_id, safe='')}/jwks.json")
+        response = self._get(f"/v1/apps/{quote(self._app_id, safe='')}/jwks.json")
         if response.status_code != 200:
             raise self._unavailable(f"the key set is a {response.status_code}")
         return response.content
@@ -164,7 +158,7 @@ class IdentityProviderApi:
                 return send_request(
                     http,
                     "GET",
-                    self._access.url + path,
+                    self._url + path,
                     seconds=self._timeout,
                     max_bytes=_MAX_BYTES,
                     where=self._where,

@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -44,19 +43,7 @@ _MAX_CACHED = 4096
 _JTI = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKey:
-    """A P-256 private key."""
-
-    private: EllipticCurvePrivateKey
-
-    @property
-    def public(self) -> EllipticCurvePublicKey:
-        """The verifying key."""
-        return self.private.public_key()
-
-
-def signing_key(pem: str, variable: str) -> SigningKey:
+def signing_key(pem: str, variable: str) -> EllipticCurvePrivateKey:
     """Parse an unencrypted private key. Raises `ConfigurationError` that names the variable."""
     try:
         key = load_pem_private_key(pem.encode(), password=None)
@@ -65,7 +52,7 @@ def signing_key(pem: str, variable: str) -> SigningKey:
         raise ConfigurationError(f"{variable} holds no unencrypted private key in PEM") from None
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
         raise ConfigurationError(f"{variable} must be a P-256 key (prime256v1)")
-    return SigningKey(key)
+    return key
 
 
 def verifying_key(pem: str, variable: str) -> EllipticCurvePublicKey:
@@ -96,7 +83,7 @@ class Tokens:
 
     def __init__(
         self,
-        key: SigningKey,
+        key: EllipticCurvePrivateKey,
         *others: EllipticCurvePublicKey,
         issuer: str,
         clock: Callable[[], UnixSeconds],
@@ -107,8 +94,8 @@ class Tokens:
         self.issuer = issuer
         self.lifetime = lifetime
         self._key = key
-        self._kid = thumbprint(key.public)
-        self._public = {thumbprint(public): public for public in (key.public, *others)}
+        self._kid = thumbprint(key.public_key())
+        self._public = {thumbprint(public): public for public in (key.public_key(), *others)}
         self._clock = clock
         self._verifier = Verifier(issuer, issuer, required=("jti",), max_lifetime=lifetime)
         # Keys are fixed for the life of the process, so a valid signature stays valid. Failures are
@@ -128,7 +115,7 @@ class Tokens:
             "exp": now + self.lifetime,
             "jti": jti,
         }
-        return jwt.encode(claims, self._key.private, ALGORITHM, headers={"kid": self._kid})
+        return jwt.encode(claims, self._key, ALGORITHM, headers={"kid": self._kid})
 
     def verify(self, token: str) -> AuthSession:
         """Raises `BadToken`. Revocation is checked by the `Authenticator`."""
@@ -161,7 +148,7 @@ def tokens_from_settings(settings: ApiSettings, clock: Callable[[], UnixSeconds]
     other = settings.token_key_other
     return Tokens(
         signing_key(settings.token_key, "ISTHMUS_TOKEN_KEY"),
-        *(() if other is None else (signing_key(other, "ISTHMUS_TOKEN_KEY_OTHER").public,)),
+        *(() if other is None else (signing_key(other, "ISTHMUS_TOKEN_KEY_OTHER").public_key(),)),
         issuer=settings.url,
         clock=clock,
         lifetime=settings.token_seconds,

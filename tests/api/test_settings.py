@@ -64,12 +64,11 @@ def test_url_is_read_from_setting_only() -> None:
 
 
 def test_identity_provider_needs_app_and_secret() -> None:
-    assert load_api_settings({}).identity is None
-    chosen = load_api_settings(IDENTITY).identity
-    assert chosen is not None
-    assert (chosen.issuer, chosen.url) == ("privy.io", "https://api.privy.io")
-    assert (chosen.app_id, chosen.app_secret, chosen.key) == ("app", "hunter2", None)
-    assert chosen.longest_seconds == 7200
+    assert load_api_settings({}).identity_app_id is None
+    chosen = load_api_settings(IDENTITY)
+    assert (chosen.identity_issuer, chosen.identity_url) == ("privy.io", "https://api.privy.io")
+    assert (chosen.identity_app_id, chosen.identity_app_secret) == ("app", "hunter2")
+    assert (chosen.identity_key, chosen.identity_seconds) == (None, 7200)
     assert "hunter2" not in repr(chosen)
 
 
@@ -77,9 +76,8 @@ STAND_IN = "http://127.0.0.1:8100"
 
 
 def test_local_network_accepts_stand_in_provider() -> None:
-    local = load_api_settings({**IDENTITY, "ISTHMUS_IDENTITY_URL": STAND_IN}).identity
-    assert local is not None
-    assert local.url == STAND_IN
+    local = load_api_settings({**IDENTITY, "ISTHMUS_IDENTITY_URL": STAND_IN})
+    assert local.identity_url == STAND_IN
 
 
 @pytest.mark.parametrize(

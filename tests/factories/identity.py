@@ -12,7 +12,7 @@ from api.auth.bindings import Bindings
 from api.auth.claims import Verifier
 from api.auth.identity import IdentityProvider
 from api.auth.key_set import KeySet, KeySource
-from api.auth.provider import IdentityProviderApi, ProviderAccess
+from api.auth.provider import IdentityProviderApi
 from api.auth.wallets import Wallets
 from devnet.identity.provider import ISSUER, StandIn
 from devnet.identity.server import serving
@@ -46,8 +46,8 @@ class World:
     def provider(self, **changes: Any) -> IdentityProviderApi:
         """One process's way to the stand-in."""
         told = {"app_id": self.stand_in.app_id, "app_secret": self.stand_in.app_secret}
-        access = ProviderAccess(**({"url": self.url} | told | changes))
-        return IdentityProviderApi(access, timeout=TIMEOUT, timer=self.timer)
+        access = {"url": self.url} | told | changes
+        return IdentityProviderApi(**access, timeout=TIMEOUT, timer=self.timer)
 
     def wallets(self, **more: Any) -> Wallets:
         """One process's memory of who has which wallet."""
@@ -58,7 +58,7 @@ class World:
         """One process's verifier of the provider's tokens."""
         return IdentityProvider(
             Verifier(ISSUER, self.stand_in.app_id, required=("sid",), max_lifetime=LONGEST),
-            keys or KeySet(self.provider().key_set, timer=self.timer),
+            keys or KeySet(self.provider().key_set, timer=self.timer).key,
             self.wallets(),
             clock=lambda: UnixSeconds(now),
         )

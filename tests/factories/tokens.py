@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from api.auth.tokens import SigningKey, Tokens
+from api.auth.tokens import Tokens
 from tests.factories.app import NOW
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -43,7 +43,7 @@ def make_tokens(*, key: str = "ours", others: tuple[str, ...] = (), now: int = N
     """Our issuer, on a clock that stands."""
     publics = [private_key(name).public_key() for name in others]
     more = {"issuer": URL} | more
-    return Tokens(SigningKey(private_key(key)), *publics, clock=lambda: UnixSeconds(now), **more)
+    return Tokens(private_key(key), *publics, clock=lambda: UnixSeconds(now), **more)
 
 
 def claims(**changes: Any) -> dict[str, Any]:

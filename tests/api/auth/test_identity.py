@@ -11,7 +11,7 @@ from stellar_sdk import Keypair
 
 from api.auth.claims import LEEWAY_SECONDS
 from api.auth.identity import identity_from_settings
-from api.auth.key_set import PinnedKey
+from api.auth.key_set import pinned_key
 from api.settings import load_api_settings
 from devnet.identity.provider import ISSUER, KID, wallet
 from tests.factories.app import NOW
@@ -180,7 +180,7 @@ def test_tokens_do_not_cross_issuers(world, user):
 
 
 def test_pinned_key_reads_no_key_set(world, user):
-    client = world.client(keys=PinnedKey(world.stand_in.key.public_key()))
+    client = world.client(keys=pinned_key(world.stand_in.key.public_key()))
     world.stand_in.faults = {"keys": "down"}
     assert ask(client, world.token(user)).status_code == 200
     assert ask(client, sign(claims(world, user), private_key("x"), kid=KID)).status_code == 401

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import sqlalchemy
 
-from api.auth.tokens import SigningKey, Tokens
+from api.auth.tokens import Tokens
 from devnet.identity.provider import StandIn
 from devnet.identity.server import serving
 from devnet.services import isthmus
@@ -79,7 +79,7 @@ def status(url: httpx.URL, *headers: str, method: str = "GET") -> int:
 
 def test_tokens_behind_a_real_server(server, stand_in):
     url = address_of(server)
-    tokens = Tokens(SigningKey(KEY), issuer=URL, clock=lambda: int(time.time()))
+    tokens = Tokens(KEY, issuer=URL, clock=lambda: int(time.time()))
     ours, second = (tokens.issue(ACCOUNT, jti=f"{n}-{time.time_ns()}") for n in range(2))
     theirs = stand_in[0].token(stand_in[0].add_user())
     header, other = f"Authorization: Bearer {ours}", f"Authorization: Bearer {second}"

@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosedError
 
-from api.auth.tokens import SigningKey, Tokens
+from api.auth.tokens import Tokens
 from indexer.transfers.store import refold_transfers
 from tests.factories.projections import address, insert_book
 from tests.factories.started import NETWORK, insert_transfer
@@ -128,9 +128,7 @@ def changed_last(stand) -> int:
 def test_documented_client_follows_its_transfers(
     database: URL, engine: Engine, indexer_engine: Engine, tmp_path: Path
 ) -> None:
-    tokens = Tokens(
-        SigningKey(private_key("ours")), issuer=ISSUER, clock=lambda: UnixSeconds(int(time()))
-    )
+    tokens = Tokens(private_key("ours"), issuer=ISSUER, clock=lambda: UnixSeconds(int(time())))
     settings = {
         "ISTHMUS_NETWORK": "testnet",
         "ISTHMUS_URL": ISSUER,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from api.auth.tokens import SigningKey, Tokens
+from api.auth.tokens import Tokens
 from devnet import services
 from devnet.databases import fresh_databases
 from devnet.identity.provider import StandIn
@@ -110,7 +110,7 @@ def _bench() -> Iterator[Bench]:
     folder.chmod(0o755)
     settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
     stand_in, key = StandIn(), private_key("bench")
-    tokens = Tokens(SigningKey(key), issuer=URL, clock=lambda: UnixSeconds(int(time.time())))
+    tokens = Tokens(key, issuer=URL, clock=lambda: UnixSeconds(int(time.time())))
     try:
         with Supervisor(settings.home, tell) as supervisor, serving(stand_in) as identity_url:
             supervisor.start(PostgresService(embedded_postgres(settings)))

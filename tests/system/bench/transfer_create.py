@@ -24,7 +24,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, Engine
 
-from api.auth.tokens import SigningKey, Tokens
+from api.auth.tokens import Tokens
 from devnet import services
 from devnet.databases import fresh_databases
 from devnet.local_http import HOST
@@ -168,7 +168,7 @@ def _bench(number: int) -> Iterator[Bench]:
             server = Server(supervisor.run(services.api(ports, variables)), ports.api)
             supervisor.run(_keeper(variables))
             engine = make_engine(database_url(settings))
-            tokens = Tokens(SigningKey(key), issuer=URL, clock=_now)
+            tokens = Tokens(key, issuer=URL, clock=_now)
             yield Bench(server, _asked(engine, tokens, number), settings)
             engine.dispose()
     finally:

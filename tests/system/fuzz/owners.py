@@ -10,7 +10,7 @@ from textwrap import wrap
 from hypothesis import strategies as st
 from stellar_sdk import Keypair
 
-from api.auth.tokens import SigningKey, Tokens
+from api.auth.tokens import Tokens
 from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules, account_key
 from tests.factories.accounts import make_account_entry
 from tests.factories.sep10 import WALLET, key, make_rules, sign
@@ -64,7 +64,7 @@ def ledger_rules() -> SigningRules:
 def issuing(name: str = TOKEN_KEY) -> Callable[[Owner], str]:
     """Gives an owner a new token of the service's own, each with an id of its own."""
     now = lambda: UnixSeconds(int(time.time()))  # noqa: E731
-    tokens = Tokens(SigningKey(private_key(name)), issuer=URL, clock=now)
+    tokens = Tokens(private_key(name), issuer=URL, clock=now)
     run, number = time.time_ns(), count()
     return lambda owner: tokens.issue(owner.account, jti=f"fuzz-{run}-{next(number)}")
 
