@@ -13,7 +13,7 @@ from api.auth.session import session
 from api.auth.views import auth, init_sep10_responses
 from api.browser_headers import register_browser_headers
 from api.deps import Deps, register_deps
-from api.document.views import Documents, document, register_documents
+from api.document.views import document, register_documents
 from api.errors import BadRequest, register_error_handlers
 from api.health.views import health
 from api.market.views import market
@@ -35,10 +35,10 @@ from api.webhooks.views import webhooks
 
 
 class App(Flask):
-    """Flask without coroutine support, and with a log of errors that quotes no client."""
+    """Flask without coroutine support. Its error log contains no text of a client."""
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """Views are no coroutines; Flask checks that for every function at every request."""
+        """Views are no coroutines: Flask would check each at every request."""
         return func
 
     def log_exception(self, exc_info: Any) -> None:
@@ -59,7 +59,7 @@ def create_app(deps: Deps) -> Flask:
     init_authenticator(app, deps)
     register_books(app, Books(deps.engine, deps.network.stellar.id, deps.listener))
     register_stream(app, deps)
-    register_documents(app, Documents(openapi=lambda: openapi(app), asyncapi=asyncapi))
+    register_documents(app, openapi=lambda: openapi(app), asyncapi=asyncapi)
     register_request_log(app)
     register_request_metrics(app, deps.metrics)
     register_browser_headers(app, deps.web)

@@ -1,4 +1,4 @@
-"""`isthmus api`: serves the API until it is told to stop."""
+"""`isthmus api`: serves the API."""
 
 import click
 

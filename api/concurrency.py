@@ -18,20 +18,22 @@ WAIT_SECONDS = 1.0
 """For a free slot."""
 
 
-class ConcurrencyLimit:
-    """Slots for threads that wait for one source. Threads share it."""
+class ConcurrencyLimits:
+    """Slots for threads that wait for a source, for each source alone. Threads share it."""
 
-    def __init__(self, limit: int = MAX_CONCURRENT) -> None:
-        self._slots = threading.BoundedSemaphore(limit)
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._sources: dict[str, threading.BoundedSemaphore] = {}
 
     @contextmanager
-    def slot(self, *, busy: Unavailable, failed: Unavailable) -> Iterator[None]:
-        """A slot while the block runs.
+    def slot(self, source: str, *, busy: Unavailable, failed: Unavailable) -> Iterator[None]:
+        """A slot of a source while the block runs.
 
         Raises `busy` without a free slot, and `failed` for an error of a chain or service in the
         block, which is logged.
         """
-        if not self._slots.acquire(timeout=WAIT_SECONDS):
+        slots = self._sources.setdefault(source, threading.BoundedSemaphore(self._limit))
+        if not slots.acquire(timeout=WAIT_SECONDS):
             raise busy
         try:
             yield
@@ -39,16 +41,4 @@ class ConcurrencyLimit:
             logger.error("%s: %s", failed, error)
             raise failed from error
         finally:
-            self._slots.release()
-
-
-class ConcurrencyLimits:
-    """A `ConcurrencyLimit` for each of several sources. Threads share it."""
-
-    def __init__(self, limit: int = MAX_PER_CHAIN) -> None:
-        self._limit = limit
-        self._sources: dict[str, ConcurrencyLimit] = {}
-
-    def of(self, source: str) -> ConcurrencyLimit:
-        """The limit of one source."""
-        return self._sources.setdefault(source, ConcurrencyLimit(self._limit))
+            slots.release()

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from flask import Flask, Response, current_app, g, has_request_context, request
+from flask import Flask, Response, current_app, g, request
 from limits import RateLimitItem
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -165,7 +165,7 @@ def count_owner(account: str) -> None:
 def _count(budget: str, client: str) -> None:
     limiter: RateLimiter = current_app.extensions[_KEY]
     window = limiter.count(budget, client)
-    if window is not None and has_request_context():
+    if window is not None:
         g.setdefault("rate_windows", []).append(window)
 
 

@@ -1,8 +1,8 @@
 """Request counts in fixed windows.
 
 A window begins with a key's first request; the count starts again when it is over. The storages of
-the library `limits` are not used: its memory storage walks all keys in a thread and is unbounded,
-so that anyone can fill it, and it has none for Postgres.
+the library `limits` are not used: its memory storage is unbounded, so that clients can fill it, and
+walks all keys in a thread; it has none for Postgres.
 """
 
 import threading

@@ -1,7 +1,7 @@
-"""What the server cannot read, mostly before there is an app to refuse it, said as the app would.
+"""Error responses to requests that gunicorn cannot parse, in the shape of the app's errors.
 
-gunicorn would answer a page of HTML that quotes the request, and log the line that it could not
-read, with whatever secret it holds. Here both say no more than what kind of mistake it was.
+Gunicorn would answer HTML that quotes the request, and log the malformed line, which may hold a
+secret. Here answer and log have only the kind of error.
 """
 
 import logging
@@ -17,7 +17,7 @@ from api.errors import BadRequest, error_body, error_response
 logger = logging.getLogger(__name__)
 
 _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
-    # What the app wanted to send is no fault of the client's.
+    # Errors of the app's response, not of the client.
     (bad.InvalidResponseHeader, HTTPStatus.INTERNAL_SERVER_ERROR),
     (bad.InvalidResponseHeaderName, HTTPStatus.INTERNAL_SERVER_ERROR),
     (bad.LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG),
@@ -29,7 +29,7 @@ _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
 
 
 def reject_request(client: socket.socket, address: str, error: Exception) -> HTTPStatus:
-    """Answer for a request that never reached the app; the caller closes the connection."""
+    """Answer a request that did not reach the app; the caller closes the connection."""
     status = next(
         (status for kind, status in _STATUSES if isinstance(error, kind)),
         HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -50,7 +50,7 @@ def reject_request(client: socket.socket, address: str, error: Exception) -> HTT
 
 
 def refusal_response(status: HTTPStatus) -> bytes:
-    """The whole HTTP response that refuses a request outside of the app and closes."""
+    """The bytes of an error response that closes the connection."""
     body = error_body(status)
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
@@ -63,10 +63,10 @@ def refusal_response(status: HTTPStatus) -> bytes:
 
 
 def register_body_errors(app: Flask) -> None:
-    """Chunks that make no sense show when the app reads them: the client's mistake all the same."""
+    """Malformed chunks, which gunicorn finds when the app reads the body."""
     app.register_error_handler(bad.ParseException, _answer_broken_body)
 
 
 def _answer_broken_body(error: bad.ParseException) -> Response:
     logger.info("body refused reason=%s", type(error).__name__)
-    return error_response(BadRequest("the body is not sent as HTTP has it", code="BAD_BODY"))
+    return error_response(BadRequest("the body has malformed chunks", code="BAD_BODY"))

@@ -1,6 +1,6 @@
-"""gunicorn's threaded worker, with error responses of this API and a stream that ends at SIGTERM.
+"""Gunicorn's threaded worker, with error responses of this API and a stream that ends at SIGTERM.
 
-It reads each request in a thread and waits for slow clients: `deploy/nginx.conf` is for that.
+It reads each request in a thread and waits for slow clients: put `deploy/nginx.conf` in front.
 """
 
 import socket

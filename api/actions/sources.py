@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 
-from api.concurrency import MAX_CONCURRENT, MAX_PER_CHAIN, ConcurrencyLimit, ConcurrencyLimits
+from api.concurrency import MAX_CONCURRENT, MAX_PER_CHAIN, ConcurrencyLimits
 from api.errors import ChainUnavailable, Unavailable
 from api.ports import EvmSource, StellarSource
 from indexer.actions.evm_calls import EvmOrder
@@ -47,7 +47,8 @@ class LimitedEvmSource:
             return self._source.mint_refusal(chain, recipient)
 
     def _slot(self, chain: ChainId) -> AbstractContextManager[None]:
-        return self._limits.of(chain).slot(
+        return self._limits.slot(
+            chain,
             busy=ChainUnavailable(f"too many are asking about {chain} right now"),
             failed=ChainUnavailable(f"{chain} cannot be read right now"),
         )
@@ -58,7 +59,7 @@ class LimitedStellarSource:
 
     def __init__(self, source: StellarSource, max_waiting: int = MAX_CONCURRENT) -> None:
         self._source = source
-        self._limit = ConcurrencyLimit(max_waiting)
+        self._limits = ConcurrencyLimits(max_waiting)
 
     def following(
         self,
@@ -78,7 +79,8 @@ class LimitedStellarSource:
             return self._source.cctp_pause()
 
     def _slot(self) -> AbstractContextManager[None]:
-        return self._limit.slot(
+        return self._limits.slot(
+            "stellar",
             busy=Unavailable("too many are asking the ledger", code="LEDGER_UNAVAILABLE"),
             failed=Unavailable("the ledger cannot be read right now", code="LEDGER_UNAVAILABLE"),
         )

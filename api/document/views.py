@@ -1,7 +1,7 @@
 """The documents, and the page that shows them."""
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 import orjson
@@ -19,38 +19,27 @@ document.before_request(public)
 _KEY = "isthmus.documents"
 
 
-class Documents:
-    """Made when they are first asked for: an app is complete only once it has been built."""
-
-    def __init__(self, **makers: Callable[[], Any]) -> None:
-        self._makers = makers
-        self._made: dict[str, StoredBody] = {}
-        self._lock = threading.Lock()
-
-    def __getitem__(self, name: str) -> StoredBody:
-        with self._lock:
-            if name not in self._made:
-                self._made[name] = StoredBody(orjson.dumps(self._makers[name]()))
-            return self._made[name]
+def register_documents(app: Flask, **makers: Callable[[], Any]) -> None:
+    """Each document is made once, at its first request: the app is complete only then."""
+    app.extensions[_KEY] = {name: cache(partial(_render, make)) for name, make in makers.items()}
 
 
-def register_documents(app: Flask, documents: Documents) -> None:
-    """Give an app the documents that its views answer with."""
-    app.extensions[_KEY] = documents
+def _render(make: Callable[[], Any]) -> StoredBody:
+    return StoredBody(orjson.dumps(make()))
 
 
 @document.get("/openapi.json")
 @operation("showOpenapi", "Documents", {200: "The document."}, shape=dict[str, Any], cached=True)
 def show_openapi() -> Response:
     """This document (OpenAPI 3.1)."""
-    return _say("openapi")
+    return _send_document("openapi")
 
 
 @document.get("/asyncapi.json")
 @operation("showAsyncapi", "Documents", {200: "The document."}, shape=dict[str, Any], cached=True)
 def show_asyncapi() -> Response:
     """The document of the stream (AsyncAPI 3)."""
-    return _say("asyncapi")
+    return _send_document("asyncapi")
 
 
 @document.get("/docs")
@@ -74,6 +63,6 @@ def _send_file(name: str) -> Response:
     return response
 
 
-def _say(name: str) -> Response:
-    held: Documents = current_app.extensions[_KEY]
-    return send(held[name], version="1")
+def _send_document(name: str) -> Response:
+    documents: Mapping[str, Callable[[], StoredBody]] = current_app.extensions[_KEY]
+    return send(documents[name](), version="1")

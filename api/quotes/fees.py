@@ -38,7 +38,8 @@ class LimitedFees:
             return self._source.gas_price(chain)
 
     def _slot(self, limit: str, chain: ChainId) -> AbstractContextManager[None]:
-        return self._limits.of(limit).slot(
+        return self._limits.slot(
+            limit,
             busy=FeesUnavailable("too many quotes are being priced right now"),
             failed=FeesUnavailable(f"fees on {chain} cannot be read right now"),
         )
