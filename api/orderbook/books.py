@@ -149,8 +149,8 @@ class Books:
 
         def read(connection: Connection, book: Book) -> Any:
             closed = book.takes_no_orders
-            view = queries.provider(connection, address, takes_no_orders=closed)
-            return None if view is None else provider_response(view)
+            found = queries.provider(connection, address, takes_no_orders=closed)
+            return None if found is None else provider_response(*found)
 
         return self._record(address, read)
 

@@ -39,14 +39,6 @@ class Book:
     """Id of the newest message in the outbox; None while it is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderView:
-    """A provider's figures, and the rails on which it has live terms, sorted."""
-
-    figures: ProviderRow
-    accepted_rails: tuple[str, ...]
-
-
 _BOOK = select(
     tables.book,
     literal_column("book.xmin::text::bigint").label("written_by"),
@@ -109,8 +101,8 @@ def depth(connection: Connection) -> dict[str, RailDepthRow]:
 
 def provider(
     connection: Connection, address: StellarAddress, *, takes_no_orders: bool
-) -> ProviderView | None:
-    """A provider with at least one event; None for any other address."""
+) -> tuple[ProviderRow, tuple[str, ...]] | None:
+    """A provider with at least one event, and its accepted rails; None for any other address."""
     row = connection.execute(
         select(tables.providers).where(tables.providers.c.provider == address)
     ).one_or_none()
@@ -127,7 +119,7 @@ def provider(
         {row.rail: RailRow(**row._mapping) for row in rails},
         takes_no_orders,
     )
-    return ProviderView(figures, accepted_rails(live))
+    return figures, accepted_rails(live)
 
 
 def order(connection: Connection, order_id: Bytes32) -> OrderRow | None:

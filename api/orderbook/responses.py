@@ -1,14 +1,14 @@
 """The order book as JSON: decimals instead of 7-decimal integers, ISO times instead of seconds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from api.orderbook import schema
 from api.orderbook.filters import DECIMALS
-from api.orderbook.queries import ProviderView
 from api.responses import iso_time
 from indexer.orderbook.depth import RailDepthRow, Totals
 from indexer.orderbook.offers import OfferRow
 from indexer.orderbook.orders import OrderRow
+from indexer.orderbook.providers import ProviderRow
 from warehouse_schema.identifiers import BaseUnits
 
 _UNIT = 10**DECIMALS
@@ -59,16 +59,15 @@ def summary_response(totals: Totals, rails: Mapping[str, RailDepthRow]) -> schem
     }
 
 
-def provider_response(view: ProviderView) -> schema.Provider:
+def provider_response(figures: ProviderRow, accepted_rails: Sequence[str]) -> schema.Provider:
     """A provider's record."""
-    figures = view.figures
     return {
         "provider": figures.provider,
         "availableUsdc": decimal_text(figures.available),
         "lockedUsdc": decimal_text(figures.committed),
         "completedOrders": figures.completed_orders,
         "avgFulfillmentSeconds": figures.avg_fulfillment_seconds,
-        "acceptedRails": list(view.accepted_rails),
+        "acceptedRails": list(accepted_rails),
         "activeIntents": figures.active_orders,
     }
 

@@ -86,7 +86,7 @@ class Client:
         self._incoming_bytes = 0
         """Of the message that is arriving."""
         self._incoming_text: list[str] = []
-        self._is_deaf = False
+        self._discards_input = False
         """Incoming data is read and discarded."""
 
     @property
@@ -168,7 +168,7 @@ class Client:
         if not data:
             self._lose()
             return messages
-        if self._is_deaf:
+        if self._discards_input:
             return messages
         self._protocol.receive_data(data)
         for event in self._protocol.events():
@@ -195,7 +195,7 @@ class Client:
                         messages.append("".join(self._incoming_text))
                     self._incoming_text.clear()
                     self._incoming_bytes = 0
-            if self.over or self._is_deaf:
+            if self.over or self._discards_input:
                 break
         return messages
 
@@ -225,7 +225,7 @@ class Client:
         A socket that is closed with unread data is reset, and our close frame may be lost.
         """
         self.end(ending, now)
-        self._is_deaf = True
+        self._discards_input = True
 
     def _lose(self) -> None:
         self.ending = self.ending or CONNECTION_LOST

@@ -85,7 +85,7 @@ class Hub:
             chain,
             listener,
             snapshot.at,
-            on_messages=lambda messages: self._post(lambda: self._spread(messages)),
+            on_messages=lambda messages: self._post(lambda: self._broadcast(messages)),
             on_snapshot=lambda snapshot: self._post(lambda: self._start_from(snapshot)),
             on_end=lambda: self._post(lambda: self._shut_down(INTERNAL_ERROR)),
         )
@@ -303,7 +303,7 @@ class Hub:
         self._recent_from = snapshot.at.position
         """`_recent` holds every batch with a higher id."""
 
-    def _spread(self, messages: BookMessages) -> None:
+    def _broadcast(self, messages: BookMessages) -> None:
         is_later = messages.at.ledger > self._position.ledger
         self._position = messages.at
         for batch in messages.batches:

@@ -7,16 +7,22 @@ owner's transfer takes an `OwnedTransferId`.
 from datetime import datetime
 from typing import NewType
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from api.errors import NotFound
 from api.parsing import canonical_hex
 from api.transfers.requests import TransferPageRequest
+from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers
 
 OwnedTransferId = NewType("OwnedTransferId", str)
 """Id of a transfer that a query by its owner has returned."""
+
+
+def lock_owner(conn: Connection, owner: StellarAddress) -> None:
+    """Until commit, no other request starts a transfer or registers a webhook of the owner."""
+    conn.execute(select(func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(owner))))
 
 
 def access_transfer(conn: Connection, owner: StellarAddress, transfer: str) -> OwnedTransferId:

@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from api.availability import require_healthy_chains, require_relay
 from api.errors import ChainUnavailable, Conflict, NotFound, Unprocessable
-from api.transfers.access import OwnedTransferId
+from api.transfers.access import OwnedTransferId, lock_owner
 from api.transfers.limits import require_within_limits
 from api.transfers.requests import NewTransfer
 from indexer.bridges.deposit_address.factory import Deposit, deposit_address, deposit_of_transfer
@@ -23,7 +23,7 @@ from indexer.facts.status import chain_status_on
 from indexer.transfers import state_machine
 from indexer.transfers.read import read_transfers
 from indexer.transfers.store import lock_transfers
-from warehouse_schema import channels, locks
+from warehouse_schema import channels
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import (
     cancellations,
@@ -57,7 +57,7 @@ def create_transfer(
     Raises `Unprocessable` for a key with another body and over a limit, `NotFound` for a quote that
     is not the owner's, `Conflict` for one that is used or expired, `ChainUnavailable`.
     """
-    conn.execute(select(func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(owner))))
+    lock_owner(conn, owner)
     query = select(transfers.c.id, transfers.c.fingerprint)
     query = query.where(transfers.c.owner == owner, transfers.c.idempotency_key == key)
     existing = conn.execute(query).one_or_none()

@@ -12,8 +12,8 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from api.errors import BadRequest, NotFound, Unavailable, Unprocessable
 from api.parsing import canonical_hex
+from api.transfers.access import lock_owner
 from api.webhooks.requests import EventPageRequest
-from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets, webhooks
 from warehouse_schema.projections import transfer_events
@@ -51,7 +51,7 @@ def register(conn: Connection, owner: StellarAddress, url: str, after: int | Non
     Runs under the owner's lock: limits hold, and concurrent requests for a URL create one webhook.
     Raises `Unprocessable` over a limit, `BadRequest` if `after` is greater than the last event.
     """
-    conn.execute(select(func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(owner))))
+    lock_owner(conn, owner)
     owned = conn.execute(_owned_by(owner)).all()
     existing = next((each for each in owned if each.url == url), None)
     if existing is not None and existing.stopped is None:

@@ -99,7 +99,7 @@ def show(webhook: str) -> schema.Webhook:
     parameters=(WEBHOOK_ID,),
     refusals=("WEBHOOK_NOT_FOUND",),
 )
-def take_back(webhook: str) -> schema.Removed:
+def remove_webhook(webhook: str) -> schema.Removed:
     """Remove a webhook.
 
     A running attempt may still arrive.

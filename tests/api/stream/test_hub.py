@@ -264,7 +264,7 @@ def test_client_lost_while_sending_leaves_the_hub_running(make_bench, stand, api
     before = bench.hub._position
     ledger = Height(stand.move(5))
     missed = missed_after(api_engine, before.ledger)
-    bench.hub._spread(BookMessages(replace(before, ledger=ledger), missed.batches))
+    bench.hub._broadcast(BookMessages(replace(before, ledger=ledger), missed.batches))
     remaining = [client.ending for client in bench.hub._clients]
     bench.hub.start()
     assert remaining == [None]
