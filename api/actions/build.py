@@ -77,25 +77,25 @@ def _build_deposit(task: DepositTask) -> BuiltAction | NoAction:
 
 def _recipient_obstacle(task: DepositTask | StellarTask) -> NoAction | None:
     """Why the recipient cannot be paid now: a burn cannot be undone."""
-    terms, stellar = task.agreed.terms, deps().stellar
-    is_cctp = terms.mechanism == "cctp"
-    if is_evm(terms.dest_chain):
+    agreed, stellar = task.agreed, deps().stellar
+    is_cctp = agreed.mechanism == "cctp"
+    if is_evm(agreed.dest_chain):
         if not is_cctp:
             return None
-        refusal = require_evm().mint_refusal(terms.dest_chain, EvmAddress(terms.dest_address))
+        refusal = require_evm().mint_refusal(agreed.dest_chain, EvmAddress(agreed.dest_address))
         if refusal is None:
             return None
         return NoAction("recipient_refused" if refusal.kind == "frozen" else "paused")
     # A process that reads no Stellar node does not know of a pause.
     if is_cctp and stellar is not None and stellar.cctp_pause() is not None:
         return NoAction("paused")
-    line = require_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
+    line = require_accounts().trustline(StellarAddress(agreed.dest_address), agreed.dest_asset)
     if line is None:
         return NoAction("no_trustline")
     if not line.is_authorized:
         return NoAction("not_authorized")
     # Without fees, which may turn out lower than quoted.
-    max_amount = terms.amount_in * (STELLAR_PER_SHARED if is_evm(terms.source_chain) else 1)
+    max_amount = agreed.amount_in * (STELLAR_PER_SHARED if is_evm(agreed.source_chain) else 1)
     return None if line.room >= max_amount else NoAction("no_room")
 
 
@@ -103,13 +103,15 @@ def _build_stellar_tx(task: StellarTask) -> BuiltAction | NoAction:
     source = deps().stellar
     if source is None:
         raise Unavailable("this process asks no ledger", code="LEDGER_UNAVAILABLE")
-    terms, network = task.agreed.terms, deps().network
+    agreed, network = task.agreed, deps().network
     # An approval succeeds without the money, and its fee would be wasted.
-    if payer_problem(require_accounts().trustline(terms.owner, task.source_asset), terms.amount_in):
+    if payer_problem(
+        require_accounts().trustline(agreed.owner, agreed.source_asset), agreed.amount_in
+    ):
         return NoAction("would_fail")
-    order = stellar_order(network, task.agreed)
+    order = stellar_order(network, agreed)
     try:
-        tx = source.following(order, terms.owner, terms.expires_at, task.ingested, task.issued)
+        tx = source.following(order, agreed.owner, agreed.expires_at, task.ingested, task.issued)
     except CallReverted:
         return NoAction("would_fail")
     if tx is None:
@@ -118,11 +120,11 @@ def _build_stellar_tx(task: StellarTask) -> BuiltAction | NoAction:
 
 
 def _deposit_payment(task: DepositTask) -> schema.Action:
-    terms, network = task.agreed.terms, deps().network
-    if terms.deposit_address is not None:
-        return deposit_address_response(terms, terms.deposit_address, task.source_asset, task.held)
-    order = evm_order(network, task.agreed)
-    token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)
-    allowance = require_evm().allowance(terms.source_chain, order, token, payer)
-    calls = evm_calls(network, task.agreed, allowance)
-    return evm_calls_response(network, terms.source_chain, calls)
+    agreed, network = task.agreed, deps().network
+    if agreed.deposit_address is not None:
+        return deposit_address_response(agreed, agreed.deposit_address, task.held)
+    order = evm_order(network, agreed)
+    token, payer = EvmAddress(agreed.source_token), EvmAddress(agreed.source_address)
+    allowance = require_evm().allowance(agreed.source_chain, order, token, payer)
+    calls = evm_calls(network, agreed, allowance)
+    return evm_calls_response(network, agreed.source_chain, calls)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from api.actions import schema
+from indexer.actions.agreed import Agreement
 from indexer.actions.evm_calls import UnsignedCall
 from indexer.actions.stellar_tx import IssuedTransaction
 from indexer.config.networks import EvmChain, Network
-from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.identifiers import AssetId, BaseUnits, ChainId, EvmAddress
 
 
@@ -44,13 +44,13 @@ def trustline_response(
 
 
 def deposit_address_response(
-    terms: TransferTerms, address: EvmAddress, asset: AssetId, held: BaseUnits
+    agreed: Agreement, address: EvmAddress, held: BaseUnits
 ) -> schema.SendToAddress:
     """A payment of the rest of the amount to the deposit address."""
     return {
         "kind": "send_to_address",
-        "chain": terms.source_chain,
-        "asset": asset,
+        "chain": agreed.source_chain,
+        "asset": agreed.source_asset,
         "address": address,
-        "amount": str(terms.amount_in - held),
+        "amount": str(agreed.amount_in - held),
     }

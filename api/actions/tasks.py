@@ -17,10 +17,10 @@ from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.sponsorship import SponsorshipRequest, payers_of
 from indexer.transfers import state_machine
 from indexer.transfers.fold import TransferState
-from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.read import read_transfers
+from indexer.transfers.terms import terms_columns
 from warehouse_schema.facts import cursors
-from warehouse_schema.identifiers import AssetId, BaseUnits, Height, StellarAddress, is_evm
+from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, is_evm
 from warehouse_schema.intake import quotes, transfers
 
 MIN_SECONDS_LEFT = 30
@@ -51,8 +51,6 @@ class DepositTask:
     """Sign a deposit on its source chain, or pay to its deposit address."""
 
     agreed: Agreement
-    source_asset: AssetId
-    dest_asset: AssetId
     held: BaseUnits
     """Part of the amount that the deposit address holds already, source chain base units."""
     recipient: Recipient | None
@@ -64,8 +62,6 @@ class StellarTask:
     """Sign a payment, burn or send on Stellar."""
 
     agreed: Agreement
-    source_asset: AssetId
-    dest_asset: AssetId
     ingested: Height
     """Of Stellar: a later ledger may contain the transaction already."""
     issued: tuple[Issue, ...]
@@ -77,9 +73,9 @@ Task: TypeAlias = DepositTask | StellarTask | Recipient
 def find_task(conn: Connection, network: Network, transfer: OwnedTransferId) -> Task | NoAction:
     """The owner's task as far as the warehouse knows."""
     [reading] = read_transfers(conn, network, [transfer])
-    state, terms = reading.state, reading.terms
+    state = reading.state
     if state.stage == "AWAITING_TRUSTLINE":
-        task = _transfer_task(conn, network, transfer, terms, state)
+        task = _transfer_task(conn, network, transfer, state)
         recipient = task.recipient if isinstance(task, DepositTask) else None
         return recipient or NoAction("no_trustline")
     if state.stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
@@ -91,31 +87,23 @@ def find_task(conn: Connection, network: Network, transfer: OwnedTransferId) -> 
     soon = func.clock_timestamp() + timedelta(seconds=MIN_SECONDS_LEFT)
     if conn.scalar(select(transfers.c.expires_at <= soon).where(transfers.c.id == transfer)):
         return NoAction("expired")
-    return _transfer_task(conn, network, transfer, terms, state)
+    return _transfer_task(conn, network, transfer, state)
 
 
 def _transfer_task(
-    conn: Connection,
-    network: Network,
-    transfer: OwnedTransferId,
-    terms: TransferTerms,
-    state: TransferState,
+    conn: Connection, network: Network, transfer: OwnedTransferId, state: TransferState
 ) -> DepositTask | StellarTask:
-    columns = (quotes.c.amount_out, quotes.c.finality_threshold, quotes.c.native_fee)
-    assets = (quotes.c.source_asset, quotes.c.dest_asset)
-    query = select(*columns, *assets).join_from(transfers, quotes)
-    row = conn.execute(query.where(transfers.c.id == transfer)).one()
-    agreed = Agreement(terms, row.amount_out, row.finality_threshold, row.native_fee)
-    if not is_evm(terms.source_chain):
-        height = select(cursors.c.height).where(cursors.c.chain == terms.source_chain)
+    query = select(*terms_columns(Agreement)).join_from(transfers, quotes)
+    agreed = Agreement(**conn.execute(query.where(transfers.c.id == transfer)).one()._mapping)
+    if not is_evm(agreed.source_chain):
+        height = select(cursors.c.height).where(cursors.c.chain == agreed.source_chain)
         ingested = Height(conn.scalar(height) or 0)
-        issued = issued_stellar_txs(conn, network, transfer)
-        return StellarTask(agreed, row.source_asset, row.dest_asset, ingested, issued)
+        return StellarTask(agreed, ingested, issued_stellar_txs(conn, network, transfer))
     held = BaseUnits(0) if state.refund is None else state.refund.lines[0].held
     recipient = None
-    if StellarAddress(terms.dest_address) == terms.owner:
-        paid = BaseUnits(terms.amount_in * STELLAR_PER_SHARED)
+    if StellarAddress(agreed.dest_address) == agreed.owner:
+        paid = BaseUnits(agreed.amount_in * STELLAR_PER_SHARED)
         payer = payers_of(conn, [transfer])[transfer]
-        sponsorship = SponsorshipRequest(terms.owner, row.dest_asset, paid, payer)
+        sponsorship = SponsorshipRequest(agreed.owner, agreed.dest_asset, paid, payer)
         recipient = Recipient(transfer, sponsorship, agreed.amount_out)
-    return DepositTask(agreed, row.source_asset, row.dest_asset, held, recipient)
+    return DepositTask(agreed, held, recipient)

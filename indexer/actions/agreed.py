@@ -4,14 +4,15 @@ from dataclasses import dataclass
 
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.transfers.inputs import TransferTerms
-from warehouse_schema.identifiers import BaseUnits, NativeAmount
+from warehouse_schema.identifiers import AssetId, BaseUnits, NativeAmount
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement(TransferTerms):
     """A transfer's terms, and the promises of its quote."""
 
-    terms: TransferTerms
+    source_asset: AssetId
+    dest_asset: AssetId
     amount_out: BaseUnits
     """Minimum that arrives, destination chain base units."""
     finality_threshold: int | None
@@ -26,6 +27,6 @@ class Agreement:
         Raises `ValueError` if it is no whole number or exceeds the payment.
         """
         least, rest = divmod(self.amount_out, STELLAR_PER_SHARED)
-        if rest or not 0 < least <= self.terms.amount_in:
-            raise ValueError(f"{self.amount_out} cannot be what arrives of {self.terms.amount_in}")
+        if rest or not 0 < least <= self.amount_in:
+            raise ValueError(f"{self.amount_out} cannot be what arrives of {self.amount_in}")
         return BaseUnits(least)

@@ -110,20 +110,19 @@ def evm_calls(
 
 def evm_order(network: Network, agreed: Agreement) -> EvmOrder:
     """The deposit's burn or send. Raises as `evm_calls` does."""
-    terms = agreed.terms
-    chain = network.chain(terms.source_chain)
-    is_direct = terms.deposit_address is None and terms.dest_chain == network.stellar.id
+    chain = network.chain(agreed.source_chain)
+    is_direct = agreed.deposit_address is None and agreed.dest_chain == network.stellar.id
     if not isinstance(chain, EvmChain) or not is_direct:
         raise ValueError(
-            f"transfer {terms.id} is no deposit that its payer sends from an EVM chain"
+            f"transfer {agreed.id} is no deposit that its payer sends from an EVM chain"
         )
-    match terms.mechanism:
+    match agreed.mechanism:
         case "cctp":
             return _burn(network, chain, agreed)
         case "oft":
             return _send(network, chain, agreed)
         case "payment":
-            raise ValueError(f"transfer {terms.id} is a payment: no call of an EVM chain")
+            raise ValueError(f"transfer {agreed.id} is a payment: no call of an EVM chain")
 
 
 def spender(order: EvmOrder) -> EvmAddress:
@@ -169,44 +168,44 @@ def parse_order(call: UnsignedCall) -> EvmOrder:
 
 def _burn(network: Network, chain: EvmChain, agreed: Agreement) -> BurnOrder:
     """Minted to the forwarder, and deliverable by it only: otherwise the money can be lost."""
-    terms, stellar = agreed.terms, network.stellar
+    stellar = network.stellar
     if chain.cctp_token_messenger is None or stellar.cctp_forwarder is None:
         raise ConfigurationError(f"CCTP does not lead from {chain.id} to {stellar.id}")
     if agreed.finality_threshold is None or stellar.cctp_domain is None:
-        raise ValueError(f"nothing says how transfer {terms.id} burns")
+        raise ValueError(f"nothing says how transfer {agreed.id} burns")
     forwarder = contract_as_bytes32(stellar.cctp_forwarder)
     return BurnOrder(
         messenger=chain.cctp_token_messenger,
-        amount=terms.amount_in,
+        amount=agreed.amount_in,
         domain=stellar.cctp_domain,
         mint_recipient=forwarder,
-        token=EvmAddress(terms.source_token),
+        token=EvmAddress(agreed.source_token),
         destination_caller=forwarder,
-        max_fee=BaseUnits(terms.amount_in - agreed.least_sent),
+        max_fee=BaseUnits(agreed.amount_in - agreed.least_sent),
         min_finality=agreed.finality_threshold,
-        hook_data=forward_hook(StellarAddress(terms.dest_address), terms.id),
+        hook_data=forward_hook(StellarAddress(agreed.dest_address), agreed.id),
     )
 
 
 def _send(network: Network, chain: EvmChain, agreed: Agreement) -> SendOrder:
     """The value is the quoted fee: the OFT needs exactly its fee, and refunds the excess."""
-    terms, stellar = agreed.terms, network.stellar
+    stellar = network.stellar
     if chain.oft is None or stellar.lz_eid is None:
         raise ConfigurationError(f"the OFT does not lead from {chain.id} to {stellar.id}")
     if agreed.native_fee is None:
-        raise ValueError(f"nothing says what the message of transfer {terms.id} costs")
+        raise ValueError(f"nothing says what the message of transfer {agreed.id} costs")
     fee = Wei(agreed.native_fee)
     return SendOrder(
         oft=chain.oft,
         eid=stellar.lz_eid,
-        to=account_as_bytes32(StellarAddress(terms.dest_address)),
-        amount=terms.amount_in,
+        to=account_as_bytes32(StellarAddress(agreed.dest_address)),
+        amount=agreed.amount_in,
         min_amount=agreed.least_sent,
         extra_options=b"",
         compose=b"",
         command=b"",
         native_fee=fee,
-        refund_to=EvmAddress(terms.source_address),
+        refund_to=EvmAddress(agreed.source_address),
         value=fee,
     )
 
@@ -220,7 +219,7 @@ def _approvals(
     # An OFT with an allowance is the adapter of an existing token. Ethereum's USDT changes an
     # allowance only from or to zero.
     steps = (0, order.amount) if isinstance(order, SendOrder) and allowance else (order.amount,)
-    token = EvmAddress(agreed.terms.source_token)
+    token = EvmAddress(agreed.source_token)
     return tuple(
         UnsignedCall(token, _APPROVES + encode(_APPROVE, [spender(order), step]), _NOTHING)
         for step in steps

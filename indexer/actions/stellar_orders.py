@@ -94,10 +94,9 @@ def stellar_order(network: Network, agreed: Agreement) -> StellarOrder:
     Raises `ConfigurationError` without a route in the network, `ValueError` for a transfer that
     does not begin on Stellar or contradicts its quote.
     """
-    terms = agreed.terms
-    if terms.source_chain != network.stellar.id:
-        raise ValueError(f"transfer {terms.id} does not begin on {network.stellar.id}")
-    match terms.mechanism:
+    if agreed.source_chain != network.stellar.id:
+        raise ValueError(f"transfer {agreed.id} does not begin on {network.stellar.id}")
+    match agreed.mechanism:
         case "payment":
             return _payment(network, agreed)
         case "cctp":
@@ -177,56 +176,56 @@ def asset_of(asset: AssetId) -> Asset:
 
 
 def _payment(network: Network, agreed: Agreement) -> Pay:
-    terms, stellar = agreed.terms, network.stellar
+    stellar = network.stellar
     assets = {stellar.usdc_contract: stellar.usdc, stellar.usdt0_contract: stellar.usdt0}
-    asset = assets.get(StellarAddress(terms.source_token))
+    asset = assets.get(StellarAddress(agreed.source_token))
     if asset is None:
-        raise ConfigurationError(f"{terms.source_token} is no asset of {stellar.id}")
-    if agreed.amount_out != terms.amount_in or terms.dest_chain != stellar.id:
-        raise ValueError(f"transfer {terms.id} is no payment of all that is sent")
-    return Pay(asset, StellarAddress(terms.dest_address), terms.amount_in)
+        raise ConfigurationError(f"{agreed.source_token} is no asset of {stellar.id}")
+    if agreed.amount_out != agreed.amount_in or agreed.dest_chain != stellar.id:
+        raise ValueError(f"transfer {agreed.id} is no payment of all that is sent")
+    return Pay(asset, StellarAddress(agreed.dest_address), agreed.amount_in)
 
 
 def _burn(network: Network, agreed: Agreement) -> BurnOnStellar:
-    terms, stellar = agreed.terms, network.stellar
+    stellar = network.stellar
     destination = _evm(network, agreed)
     if stellar.cctp_token_messenger is None or destination.cctp_domain is None:
         raise ConfigurationError(f"CCTP does not lead from {stellar.id} to {destination.id}")
     if agreed.finality_threshold is None:
-        raise ValueError(f"nothing says how transfer {terms.id} burns")
+        raise ValueError(f"nothing says how transfer {agreed.id} burns")
     return BurnOnStellar(
         messenger=stellar.cctp_token_messenger,
-        amount=terms.amount_in,
+        amount=agreed.amount_in,
         domain=destination.cctp_domain,
-        mint_recipient=evm_as_bytes32(EvmAddress(terms.dest_address)),
-        token=StellarAddress(terms.source_token),
-        max_fee=BaseUnits(terms.amount_in - _min_received(agreed)),
+        mint_recipient=evm_as_bytes32(EvmAddress(agreed.dest_address)),
+        token=StellarAddress(agreed.source_token),
+        max_fee=BaseUnits(agreed.amount_in - _min_received(agreed)),
         min_finality=agreed.finality_threshold,
-        hook_data=bytes.fromhex(terms.id),
+        hook_data=bytes.fromhex(agreed.id),
     )
 
 
 def _send(network: Network, agreed: Agreement) -> SendOnStellar:
-    terms, stellar = agreed.terms, network.stellar
+    stellar = network.stellar
     destination = _evm(network, agreed)
     if stellar.oft is None or destination.lz_eid is None:
         raise ConfigurationError(f"the OFT does not lead from {stellar.id} to {destination.id}")
     if agreed.native_fee is None:
-        raise ValueError(f"nothing says what the message of transfer {terms.id} costs")
+        raise ValueError(f"nothing says what the message of transfer {agreed.id} costs")
     return SendOnStellar(
         oft=stellar.oft,
         eid=destination.lz_eid,
-        to=evm_as_bytes32(EvmAddress(terms.dest_address)),
-        amount=terms.amount_in,
+        to=evm_as_bytes32(EvmAddress(agreed.dest_address)),
+        amount=agreed.amount_in,
         min_amount=_min_received(agreed),
         native_fee=Stroops(agreed.native_fee),
     )
 
 
 def _evm(network: Network, agreed: Agreement) -> EvmChain:
-    chain = network.chain(agreed.terms.dest_chain)
+    chain = network.chain(agreed.dest_chain)
     if not isinstance(chain, EvmChain):
-        raise ValueError(f"transfer {agreed.terms.id} ends on {chain.id}: nothing crosses")
+        raise ValueError(f"transfer {agreed.id} ends on {chain.id}: nothing crosses")
     return chain
 
 
@@ -235,10 +234,10 @@ def _min_received(agreed: Agreement) -> BaseUnits:
 
     The 7th decimal of the amount sent must be 0: the bridge would not move it.
     """
-    terms, least = agreed.terms, BaseUnits(agreed.amount_out * STELLAR_PER_SHARED)
-    if terms.amount_in % STELLAR_PER_SHARED or not 0 < least <= terms.amount_in:
-        amounts = f"{agreed.amount_out} cannot be what arrives of {terms.amount_in}"
-        raise ValueError(f"transfer {terms.id}: {amounts}")
+    least = BaseUnits(agreed.amount_out * STELLAR_PER_SHARED)
+    if agreed.amount_in % STELLAR_PER_SHARED or not 0 < least <= agreed.amount_in:
+        amounts = f"{agreed.amount_out} cannot be what arrives of {agreed.amount_in}"
+        raise ValueError(f"transfer {agreed.id}: {amounts}")
     return least
 
 

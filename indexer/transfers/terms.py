@@ -19,11 +19,15 @@ def columns_of(dataclass: type[Any]) -> list[Column[Any]]:
     ]
 
 
-TERMS = [
-    unix_seconds(column).label(column.name) if column.name.endswith("_at") else column
-    for column in columns_of(TransferTerms)
-]
-"""The columns of `TransferTerms`, by its names."""
+def terms_columns(kind: type[TransferTerms]) -> list[ColumnElement[Any]]:
+    """`columns_of` terms, times as unix seconds."""
+    return [
+        unix_seconds(column).label(column.name) if column.name.endswith("_at") else column
+        for column in columns_of(kind)
+    ]
+
+
+TERMS = terms_columns(TransferTerms)
 
 
 def any_amount(amounts: Collection[int]) -> ColumnElement[Any]:

@@ -13,7 +13,6 @@ from indexer.chains.events import Provenance
 from indexer.chains.evm.abi import topic_of
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain, Network, load_network
-from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.identifiers import BlockHash, ChainId, EvmAddress, Height, TxHash, UnixSeconds
 
 MAINNET = load_network("mainnet")
@@ -33,30 +32,27 @@ def make_agreed(
     at = network.chain(chain)
     assert isinstance(at, EvmChain)
     is_burn = changes.get("mechanism", "cctp") == "cctp"
-    quoted: dict[str, Any] = {
-        "amount_out": 199_900_000,
-        "finality_threshold": 1000 if is_burn else None,
-        "native_fee": None if is_burn else 1_100,
-    }
-    terms: dict[str, Any] = {
+    usual: dict[str, Any] = {
         "id": TRANSFER,
         "owner": OWNER,
         "mechanism": "cctp",
         "source_chain": chain,
         "source_address": PAYER,
         "source_token": at.usdc if is_burn else at.usdt0,
+        "source_asset": f"{chain}/erc20:{at.usdc if is_burn else at.usdt0}",
         "dest_chain": network.stellar.id,
         "dest_address": OWNER,
+        "dest_asset": network.stellar.usdc if is_burn else network.stellar.usdt0,
         "amount_in": 20_000_000,
+        "amount_out": 199_900_000,
+        "finality_threshold": 1000 if is_burn else None,
+        "native_fee": None if is_burn else 1_100,
         "min_refund": 1_000_000,
         "deposit_address": None,
         "started_at": 1_800_000_000,
         "expires_at": 1_800_001_800,
     }
-    return Agreement(
-        terms=TransferTerms(**{name: changes.get(name, value) for name, value in terms.items()}),
-        **{name: changes.get(name, value) for name, value in quoted.items()},
-    )
+    return Agreement(**{name: changes.get(name, value) for name, value in usual.items()})
 
 
 def make_withdrawal(network: Network = MAINNET, **changes: Any) -> Agreement:

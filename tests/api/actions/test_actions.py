@@ -64,7 +64,7 @@ def test_deposit_shows_calls_of_payer(kept, actor, evm, mechanism, allowance):
 
 
 def order_token(mechanism: str) -> str:
-    return str(make_agreed(mechanism=mechanism).terms.source_token)
+    return str(make_agreed(mechanism=mechanism).source_token)
 
 
 def test_shown_action_is_stored_once(kept, actor, evm):

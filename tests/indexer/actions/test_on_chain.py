@@ -40,14 +40,14 @@ class Stand:
         return make_agreed(self.network, chain=CHAIN, **({"native_fee": FEE} | changes))
 
     def fund(self, agreed: Agreement) -> None:
-        is_burn = agreed.terms.mechanism == "cctp"
+        is_burn = agreed.mechanism == "cctp"
         faucet = self.devnet.faucet_usdc if is_burn else self.devnet.faucet_usdt0
-        faucet(agreed.terms.source_address, agreed.terms.amount_in)
+        faucet(agreed.source_address, agreed.amount_in)
 
     def calls(self, agreed: Agreement) -> tuple[UnsignedCall, ...]:
         """What is to be sent now, by what the chain says."""
-        terms, order = agreed.terms, evm_order(self.network, agreed)
-        token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)
+        order = evm_order(self.network, agreed)
+        token, payer = EvmAddress(agreed.source_token), EvmAddress(agreed.source_address)
         allowance = self.state.allowance(CHAIN, order, token, payer)
         return evm_calls(self.network, agreed, allowance)
 
@@ -110,7 +110,7 @@ def test_issued_calls_succeed_and_match(stand, mechanism, number):
     assert isinstance(found, Mismatch)
     assert found.fields == ("amount",)
     # The money is gone, and nothing is left that could be taken once there is more.
-    assert stand.devnet.balance_of(agreed.terms.source_token, PAYER.address) == 0
+    assert stand.devnet.balance_of(agreed.source_token, PAYER.address) == 0
     assert len(stand.calls(agreed)) == number
 
 

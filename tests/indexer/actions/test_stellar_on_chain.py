@@ -37,20 +37,20 @@ class Stand:
 
     def issue(self, agreed: Any) -> IssuedTransaction:
         """What the owner is shown next."""
-        owner = agreed.terms.owner
+        owner = agreed.owner
         account = self.state.account(owner)
         sequence = next_sequence(
             SpentSequence(account.sequence, account.sequence_ledger), account.ledger, []
         )
         assert sequence is not None
         step = self.state.step(stellar_order(NETWORK, agreed), owner, account.ledger)
-        return self.state.issue(step, owner, sequence, agreed.terms.expires_at)
+        return self.state.issue(step, owner, sequence, agreed.expires_at)
 
     def submit(self, issued: IssuedTransaction, signer: Keypair, agreed: Any) -> Any:
         """What the owner sends back, checked and sent on with a fee bump."""
         envelope = read(issued.envelope)
         envelope.sign(signer)
-        rules = self.state.account(agreed.terms.owner).rules
+        rules = self.state.account(agreed.owner).rules
         now = self.chain.now
         verdict = check_signed(PASSPHRASE, [issued], rules, envelope.to_xdr(), now)
         assert isinstance(verdict, SignedTx), verdict
@@ -109,9 +109,9 @@ def test_withdrawal_is_approved_then_burned_with_its_id(stand, alice):
     [(_, topics, told)] = [each for each in events(burned) if each[1][0] == "deposit_for_burn"]
     assert topics[2] == alice.public_key
     assert told["amount"] == 20_000_000
-    assert told["hook_data"].hex() == agreed.terms.id
+    assert told["hook_data"].hex() == agreed.id
     assert told["destination_caller"] == bytes(32)
-    assert told["mint_recipient"].hex() == agreed.terms.dest_address[2:].rjust(64, "0")
+    assert told["mint_recipient"].hex() == agreed.dest_address[2:].rjust(64, "0")
     assert told["max_fee"] == 10_000
 
 
@@ -149,7 +149,7 @@ def following(
     stand: Stand, agreed: Any, *shown: IssuedTransaction, ingested: int | None = None
 ) -> Any:
     """What the owner of these issues is shown next."""
-    owner, expires = agreed.terms.owner, agreed.terms.expires_at
+    owner, expires = agreed.owner, agreed.expires_at
     height = Height(stand.chain.node.latest.sequence if ingested is None else ingested)
     issues = [parse_issue(PASSPHRASE, each.envelope) for each in shown]
     return stand.state.following(stellar_order(NETWORK, agreed), owner, expires, height, issues)

@@ -41,7 +41,7 @@ def measure() -> dict[str, Any]:
         AnvilProcess(log_file=Path(folder) / "anvil.log") as anvil,
         deploy(anvil.rpc_url, remotes_of_evm()) as devnet,
     ):
-        devnet.faucet_usdc(payer.address, agreed.terms.amount_in)
+        devnet.faucet_usdc(payer.address, agreed.amount_in)
         for call in evm_calls(network, agreed, BaseUnits(0)):
             sent = devnet.send(payer, call.to, call.data, value=call.value)
         tx = TxHash(sent.transaction_hash)
@@ -52,7 +52,7 @@ def measure() -> dict[str, Any]:
             mined = state.mined(chain.id, tx)
             if mined is None:
                 raise RuntimeError(f"{tx} is not mined")
-            found = check_order(network, EvmAddress(agreed.terms.source_address), [order], mined)
+            found = check_order(network, EvmAddress(agreed.source_address), [order], mined)
             if not isinstance(found, Match):
                 raise RuntimeError(found.message)
 
