@@ -71,7 +71,7 @@ class BlockProver:
         """With the reader's nodes; None where one node is trusted or nothing needs a proof."""
         if not isinstance(reader, EvmReader) or reader.config.log_proof == "none":
             return None
-        return cls(LogProver.for_reader(reader), network)
+        return cls(LogProver(reader), network)
 
     def prove_requested(self, conn: Connection) -> None:
         """Prove requested blocks for a second. A block that cannot be proven is alarmed."""

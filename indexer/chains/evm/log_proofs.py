@@ -6,17 +6,14 @@ Where a node gives no receipts, or a type of them is unknown, two operators prov
 Otherwise two operators have to have these logs; nodes of one alone prove nothing.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Self
+from collections.abc import Collection
 
 from indexer.chains.evm.abi import TRANSFER_TOPIC
 from indexer.chains.evm.jsonrpc import MethodNotFound
-from indexer.chains.evm.log_filters import EventTopics
 from indexer.chains.evm.quorum import Quorum
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.http.operators import MIN_OPERATORS
 from indexer.chains.raw import Block, EvmLog
-from indexer.config.networks import EvmChain
 from indexer.errors import ConfigurationError, NodeBehind, UnsupportedProtocol
 
 REQUEST_SECONDS = 3.0
@@ -24,20 +21,15 @@ REQUEST_SECONDS = 3.0
 
 
 class LogProver:
-    """Proves logs by a chain's nodes. For one thread."""
+    """Proves logs by the nodes of a reader, with connections of its own. For one thread."""
 
-    def __init__(self, chain: EvmChain, urls: Sequence[str], event_topics: EventTopics) -> None:
-        self.chain = chain.id
-        self._chain = chain
-        self._reader = EvmReader(chain, urls, event_topics, timeout=REQUEST_SECONDS)
+    def __init__(self, reader: EvmReader) -> None:
+        self.chain, self._chain = reader.chain, reader.config
+        nodes = (reader.config, reader.urls, reader.event_topics)
+        self._reader = EvmReader(*nodes, timeout=REQUEST_SECONDS)
         self._quorum: Quorum | None = None
         if self._reader.nodes.needed >= MIN_OPERATORS:
-            self._quorum = Quorum(chain, urls, event_topics, timeout=REQUEST_SECONDS)
-
-    @classmethod
-    def for_reader(cls, reader: EvmReader) -> Self:
-        """Prover for the same chain and nodes, with connections of its own."""
-        return cls(reader.config, reader.urls, reader.event_topics)
+            self._quorum = Quorum(*nodes, timeout=REQUEST_SECONDS)
 
     def missing(self, block: Block, logs: Collection[EvmLog]) -> list[EvmLog]:
         """The logs that the block does not hold; none when all of them are proven.
