@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -65,7 +65,7 @@ _POLL_SECONDS = 1.0
 _SIZES = ("ledgersPerBatch", "batchesPerPartition")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LakeCounts:
     """Totals of a reader."""
 
@@ -141,14 +141,11 @@ class LakeReader:
                 unread.append(UnreadLedger(ledger.block, str(error), meta, self._store.name))
             else:
                 events += requested_events(self._chain, watchlist, decoded.events)
-            self.counts = replace(self.counts, hits=self.counts.hits + 1)
+            self.counts.hits += 1
         with self._named_errors():
             check_linked(blocks)
-        self.counts = replace(
-            self.counts,
-            ledgers=self.counts.ledgers + len(blocks),
-            unread=self.counts.unread + len(unread),
-        )
+        self.counts.ledgers += len(blocks)
+        self.counts.unread += len(unread)
         logger.info(
             "read lake chain=%s from=%d to=%d events=%d", self.chain, first, last, len(events)
         )

@@ -112,7 +112,7 @@ def _read(
         reader = LakeReader(chain, store, issued=lambda: issued)
         # Skippers are compiled and names looked up by the first ledgers.
         reader.read(Height(FIRST), Height(FIRST + len(RECORDED)), watched)
-        before = reader.counts
+        before = replace(reader.counts)
         began, used = time.monotonic(), time.process_time()
         events = 0
         for first in range(FIRST, FIRST + count, MAX_BLOCKS):
