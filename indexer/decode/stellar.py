@@ -42,6 +42,10 @@ def _asset_event(event: StellarEvent, chain: StellarChain) -> Event | None:
     return found
 
 
+_ASSET_EVENTS: Mapping[str, EventDecoder] = dict.fromkeys(
+    ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
+)
+
 DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
     "cctp_token_messenger": {
         "deposit_for_burn": _chainless(cctp.deposit_for_burn),
@@ -66,12 +70,8 @@ DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
     },
     "escrow": {name: _chainless(decoder) for name, decoder in ESCROW_DECODERS.items()},
     "rail_terms": {name: _chainless(decoder) for name, decoder in RAIL_TERMS_DECODERS.items()},
-    "usdc_contract": dict.fromkeys(
-        ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
-    ),
-    "usdt0_contract": dict.fromkeys(
-        ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
-    ),
+    "usdc_contract": _ASSET_EVENTS,
+    "usdt0_contract": _ASSET_EVENTS,
 }
 """Field of `StellarChain` that names the contract → topic 0 → decoder."""
 

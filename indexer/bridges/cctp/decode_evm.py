@@ -9,7 +9,7 @@ from indexer.bridges.cctp.events import (
     MessageSent,
     MintAndWithdraw,
 )
-from indexer.bridges.cctp.message import burn_key, parse_message
+from indexer.bridges.cctp.message import burn_key, parse_message, sent_event
 from indexer.chains.events import Event
 from indexer.chains.evm import abi
 from indexer.chains.evm.abi import LogDecoder
@@ -56,24 +56,9 @@ def _message_sent(log: EvmLog, chain: EvmChain) -> MessageSent:
             f"the message says source domain {message.source_domain}, the chain is"
             f" {chain.cctp_domain}"
         )
-    # The transmitter sets `sender` to its caller: only the messenger's messages are burns, whatever
-    # other messages contain.
-    is_burn = chain.cctp_token_messenger is not None and message.sender == evm_as_bytes32(
-        chain.cctp_token_messenger
-    )
-    return MessageSent(
-        seen=log.seen,
-        message=raw,
-        source_domain=message.source_domain,
-        destination_domain=message.destination_domain,
-        sender=message.sender,
-        recipient=message.recipient,
-        burn_key=burn_key(
-            message.source_domain, message.destination_domain, message.sender, message.raw_body
-        )
-        if is_burn
-        else None,
-    )
+    messenger = chain.cctp_token_messenger
+    sender = None if messenger is None else evm_as_bytes32(messenger)
+    return sent_event(log.seen, raw, message, sender)
 
 
 def _message_received(log: EvmLog, chain: EvmChain) -> MessageReceived:

@@ -12,7 +12,7 @@ from indexer.bridges.cctp.events import (
     MintAndForward,
     MintAndWithdraw,
 )
-from indexer.bridges.cctp.message import burn_key, parse_message
+from indexer.bridges.cctp.message import burn_key, parse_message, sent_event
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.scval import ScMap, Topics, address, amount, blob, u32, word
 from indexer.config.networks import StellarChain
@@ -51,29 +51,12 @@ def mint_and_withdraw(event: StellarEvent) -> MintAndWithdraw:
 
 
 def message_sent(event: StellarEvent, chain: StellarChain) -> MessageSent:
-    """MessageTransmitter: no topic but the name.
-
-    Anyone may send messages of their own, burn-shaped ones too: only the chain's own messenger's
-    have a burn key.
-    """
+    """MessageTransmitter: no topic but the name."""
     Topics.of(event, 1)
     raw = ScMap.of(event).read("message", blob)
-    message = parse_message(raw)
     messenger = chain.cctp_token_messenger
-    is_burn = messenger is not None and message.sender == contract_as_bytes32(messenger)
-    return MessageSent(
-        seen=event.seen,
-        message=raw,
-        source_domain=message.source_domain,
-        destination_domain=message.destination_domain,
-        sender=message.sender,
-        recipient=message.recipient,
-        burn_key=burn_key(
-            message.source_domain, message.destination_domain, message.sender, message.raw_body
-        )
-        if is_burn
-        else None,
-    )
+    sender = None if messenger is None else contract_as_bytes32(messenger)
+    return sent_event(event.seen, raw, parse_message(raw), sender)
 
 
 def message_received(event: StellarEvent, chain: StellarChain) -> MessageReceived:

@@ -14,6 +14,8 @@ from eth_utils.crypto import keccak
 from eth_utils.exceptions import ValidationError
 from stellar_sdk import StrKey
 
+from indexer.bridges.cctp.events import MessageSent
+from indexer.chains.events import Provenance
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import (
     BaseUnits,
@@ -132,6 +134,27 @@ def burn_key(
     domains = source_domain.to_bytes(4, "big") + destination_domain.to_bytes(4, "big")
     source_body = _zeroed(body, (_ATTESTED_BODY_RANGE,))
     return bytes32(keccak(domains + bytes.fromhex(sender[2:]) + source_body))
+
+
+def sent_event(
+    seen: Provenance, raw: bytes, message: CctpMessage, messenger: Bytes32 | None
+) -> MessageSent:
+    """The event of a message (parsed from `raw`) of a chain with that TokenMessenger.
+
+    The transmitter sets `sender` to its caller. Anyone may send messages of their own, burn-shaped
+    ones too: only the messenger's are burns and have a burn key.
+    """
+    domains = message.source_domain, message.destination_domain
+    is_burn = message.sender == messenger
+    return MessageSent(
+        seen=seen,
+        message=raw,
+        source_domain=message.source_domain,
+        destination_domain=message.destination_domain,
+        sender=message.sender,
+        recipient=message.recipient,
+        burn_key=burn_key(*domains, message.sender, message.raw_body) if is_burn else None,
+    )
 
 
 def source_bytes(message: bytes) -> bytes:

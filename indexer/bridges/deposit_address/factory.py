@@ -134,9 +134,8 @@ def deposit_address(network: Network, deposit: Deposit) -> EvmAddress:
 
     Raises `ConfigurationError` when its chain has no factory of this build, or not its bridge.
     """
-    salt = keccak(
-        encode([_TERMS, "bytes32"], [_terms(network, deposit), _route_hash(network, deposit)])
-    )
+    route = _raw(route_hash(network, deposit))
+    salt = keccak(encode([_TERMS, "bytes32"], [_terms(network, deposit), route]))
     code_hash = bytes.fromhex(FORWARDER_CODE_HASH[2:])
     factory = _factory(_chain(network, deposit))
     return create2_address(factory, salt, code_hash)
@@ -162,7 +161,6 @@ def burn_call(
         network,
         deposit,
         "burn",
-        (_TERMS, _terms(network, deposit)),
         (_ROUTES["cctp"], _route(network, deposit)),
         ("uint256", max_fee),
         ("uint32", min_finality),
@@ -179,7 +177,6 @@ def send_call(network: Network, deposit: Deposit) -> FactoryCall:
         network,
         deposit,
         "send",
-        (_TERMS, _terms(network, deposit)),
         (_ROUTES["oft"], _route(network, deposit)),
     )
 
@@ -199,8 +196,7 @@ def refund_call(network: Network, deposit: Deposit, token: EvmAddress) -> Factor
         network,
         deposit,
         "refund",
-        (_TERMS, _terms(network, deposit)),
-        ("bytes32", _route_hash(network, deposit)),
+        ("bytes32", _raw(route_hash(network, deposit))),
         ("address", token),
     )
 
@@ -211,22 +207,24 @@ def refund_native_call(network: Network, deposit: Deposit) -> FactoryCall:
         network,
         deposit,
         "refundNative",
-        (_TERMS, _terms(network, deposit)),
-        ("bytes32", _route_hash(network, deposit)),
+        ("bytes32", _raw(route_hash(network, deposit))),
     )
 
 
 def route_hash(network: Network, deposit: Deposit) -> Bytes32:
     """Hash of the bridge part of the terms, as the factory's calls contain it."""
-    return bytes32(_route_hash(network, deposit))
+    route = _route(network, deposit)
+    return bytes32(keccak(encode(["string", _ROUTES[deposit.bridge]], [deposit.bridge, route])))
 
 
 def _call(
     network: Network, deposit: Deposit, name: str, *arguments: tuple[str, Any]
 ) -> FactoryCall:
-    types = [kind for kind, _ in arguments]
+    """A call of the factory; its first argument are the terms."""
+    types = [_TERMS, *(kind for kind, _ in arguments)]
     selector = keccak(text=f"{name}({','.join(types)})")[:4]
-    data = selector + encode(types, [value for _, value in arguments])
+    values = [_terms(network, deposit), *(value for _, value in arguments)]
+    data = selector + encode(types, values)
     return FactoryCall(_factory(_chain(network, deposit)), data)
 
 
@@ -242,11 +240,6 @@ def _terms(network: Network, deposit: Deposit) -> tuple[Any, ...]:
         deposit.operator,
         deposit.expires_at,
     )
-
-
-def _route_hash(network: Network, deposit: Deposit) -> bytes:
-    route = _route(network, deposit)
-    return keccak(encode(["string", _ROUTES[deposit.bridge]], [deposit.bridge, route]))
 
 
 def _route(network: Network, deposit: Deposit) -> tuple[Any, ...]:
