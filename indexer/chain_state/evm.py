@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
-from eth_abi.abi import decode, encode
-from eth_abi.exceptions import DecodingError
+from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from indexer.actions.evm_calls import EvmOrder, SendOrder, spender
@@ -18,12 +17,12 @@ from indexer.actions.mint_check import MintRefusal, mint_refusal
 from indexer.chains.events import Provenance
 from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.quorum import Quorum
-from indexer.chains.http.operators import MIN_OPERATORS
+from indexer.chains.http.node_pool import require_node
+from indexer.chains.http.operators import MIN_OPERATORS, http_urls
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain, Network
-from indexer.config.settings import Settings, rpc_variable
+from indexer.config.settings import Settings
 from indexer.decode.evm import event_topics
-from indexer.errors import InconsistentAnswer, NodeUnavailable
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, TxHash, UnixSeconds
 
 REQUEST_SECONDS = 2.0
@@ -47,7 +46,7 @@ class EvmState:
         self._chains = {
             chain.id: _Chain(chain, urls, needed)
             for chain in network.evm
-            if (urls := [url for url in nodes.get(chain.id, ()) if url.startswith("http")])
+            if (urls := http_urls(nodes.get(chain.id, ())))
         }
 
     def allowance(
@@ -59,10 +58,13 @@ class EvmState:
         """
         node = self._of(chain).calls
         taker = spender(order)
-        if isinstance(order, SendOrder) and not _read(node, taker, _APPROVAL_REQUIRED, "bool"):
-            return None
+        if isinstance(order, SendOrder):
+            [is_required] = node.read(taker, _APPROVAL_REQUIRED, ["bool"])
+            if not is_required:
+                return None
         data = _ALLOWANCE + encode(["address", "address"], [payer, taker])
-        return BaseUnits(_read(node, token, data, "uint256"))
+        [allowance] = node.read(token, data, ["uint256"])
+        return BaseUnits(allowance)
 
     def mint_refusal(self, chain: ChainId, recipient: EvmAddress) -> MintRefusal | None:
         """Why CCTP would not mint to a recipient; None if it would. Raises as `allowance`."""
@@ -70,7 +72,7 @@ class EvmState:
         return mint_refusal(
             found.chain,
             recipient,
-            lambda contract, data: _read(found.calls, contract, data, "uint256"),
+            lambda contract, data: int(found.calls.read(contract, data, ["uint256"])[0]),
         )
 
     def mined(self, chain: ChainId, tx: TxHash) -> MinedTx | None:
@@ -99,10 +101,7 @@ class EvmState:
             chain.close()
 
     def _of(self, chain: ChainId) -> "_Chain":
-        found = self._chains.get(chain)
-        if found is None:
-            raise NodeUnavailable(f"{chain} has no node: set {rpc_variable(chain)}")
-        return found
+        return require_node(self._chains.get(chain), chain)
 
 
 def open_evm_state(settings: Settings) -> EvmState:
@@ -140,12 +139,3 @@ class _Chain:
             return self._idle.get_nowait()
         except Empty:
             return None
-
-
-def _read(node: ContractReader, contract: EvmAddress, data: bytes, kind: str) -> int:
-    answer = node.call(contract, data)
-    try:
-        [value] = decode([kind], answer)
-    except DecodingError as error:
-        raise InconsistentAnswer(f"{contract} does not answer with a {kind}") from error
-    return int(value)

@@ -11,19 +11,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
-from eth_abi.abi import decode, encode
-from eth_abi.exceptions import DecodingError
+from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from indexer.actions.stellar_orders import SendOnStellar
 from indexer.chain_state.stellar import StellarState
 from indexer.chains.evm.calls import ContractReader
+from indexer.chains.http.node_pool import require_node
+from indexer.chains.http.operators import http_urls
 from indexer.chains.services.circle import Iris
 from indexer.config.networks import EvmChain, Network
 from indexer.config.routes import BRIDGE_STEP
-from indexer.config.settings import Settings, rpc_variable
+from indexer.config.settings import Settings
 from indexer.errors import (
     CallReverted,
     InconsistentAnswer,
@@ -36,7 +37,6 @@ from warehouse_schema.identifiers import (
     BaseUnits,
     Bytes32,
     ChainId,
-    EvmAddress,
     NativeAmount,
     StellarAddress,
     Stroops,
@@ -134,7 +134,8 @@ class FeeReader:
 
     def gas_price(self, chain: ChainId) -> Wei:
         """For a unit of gas."""
-        return self._cache.get(("gas", chain), lambda: self._node(chain).gas_price())
+        key = ("gas", chain)
+        return self._cache.get(key, lambda: require_node(self._nodes.get(chain), chain).gas_price())
 
     def close(self) -> None:
         """Close the connections."""
@@ -151,60 +152,49 @@ class FeeReader:
             raise NodeUnavailable(f"no OFT can be asked about {source} to {dest}")
         if not isinstance(chain, EvmChain):
             return self._send_from_stellar(chain.oft, eid, to, amount)
-        node = self._node(source)
-
+        node = require_node(self._nodes.get(source), source)
         what, rest = (eid, bytes.fromhex(to[2:]), amount), (b"", b"", b"")
         send = (*what, 0, *rest)
-        limit, _, receipt = _read(node, chain.oft, _QUOTE_OFT, [_SEND_PARAM], [send], _OFT_ANSWER)
+        question = _QUOTE_OFT + encode([_SEND_PARAM], [send])
+        limit, _, receipt = node.read(chain.oft, question, _OFT_ANSWER)
         received = _received(source, amount, *receipt)
-        fee = _read(
-            node,
-            chain.oft,
-            _QUOTE_SEND,
-            [_SEND_PARAM, "bool"],
-            [(*what, received, *rest), False],
-            ("uint256", "uint256"),
-        )
-        if fee[1] != 0:
+        question = _QUOTE_SEND + encode([_SEND_PARAM, "bool"], [(*what, received, *rest), False])
+        native_fee, token_fee = node.read(chain.oft, question, ("uint256", "uint256"))
+        if token_fee != 0:
             raise InconsistentAnswer(f"the OFT of {source} wants a fee in a token that is not paid")
-        return SendTerms(BaseUnits(limit[0]), BaseUnits(limit[1]), received, native_fee=Wei(fee[0]))
+        return SendTerms(
+            BaseUnits(limit[0]), BaseUnits(limit[1]), received, native_fee=Wei(native_fee)
+        )
 
     def _send_from_stellar(
         self, oft: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits
     ) -> SendTerms:
         chain = self._network.stellar.id
-        if self._stellar is None:
-            raise NodeUnavailable(f"{chain} has no node: set {rpc_variable(chain)}")
+        stellar = require_node(self._stellar, chain)
         try:
-            quote = self._stellar.quote_oft(oft, eid, to, amount)
+            quote = stellar.quote_oft(oft, eid, to, amount)
             received = _received(chain, amount, quote.sent, quote.received)
             if received % BRIDGE_STEP:
                 raise InconsistentAnswer(f"the OFT of {chain} would let {received} arrive")
             send = SendOnStellar(oft, eid, to, amount, received, Stroops(0))
-            fee = self._stellar.quote_send(send)
+            fee = stellar.quote_send(send)
         except CallReverted as error:
             # As on an EVM chain: paused, or over a current limit.
             raise RetryableChainError(str(error)) from error
         return SendTerms(quote.min_amount, quote.max_amount, received, native_fee=fee)
 
-    def _node(self, chain: ChainId) -> ContractReader:
-        node = self._nodes.get(chain)
-        if node is None:
-            raise NodeUnavailable(f"{chain} has no node: set {rpc_variable(chain)}")
-        return node
-
 
 def open_fees(settings: Settings) -> FeeReader:
     """The configured fee sources of the network."""
-    nodes: dict[ChainId, ContractReader] = {}
-    for chain in settings.network.evm:
-        urls = [url for url in settings.nodes.get(chain.id, ()) if url.startswith("http")]
-        if urls:
-            nodes[chain.id] = ContractReader(chain, urls)
+    nodes = {
+        chain.id: ContractReader(chain, urls)
+        for chain in settings.network.evm
+        if (urls := http_urls(settings.nodes.get(chain.id, ())))
+    }
     url = settings.network.iris
     iris = None if url is None else Iris(url, timeout=_SERVICE_SECONDS)
     stellar = settings.network.stellar
-    urls = [url for url in settings.nodes.get(stellar.id, ()) if url.startswith("http")]
+    urls = http_urls(settings.nodes.get(stellar.id, ()))
     return FeeReader(settings.network, nodes, iris, StellarState(stellar, urls) if urls else None)
 
 
@@ -243,21 +233,6 @@ class TtlCache:
             self._cached.move_to_end(key)
             while len(self._cached) > _MAX_CACHED:
                 self._cached.popitem(last=False)
-
-
-def _read(
-    node: ContractReader,
-    contract: EvmAddress,
-    selector: bytes,
-    kinds: list[str],
-    values: list[Any],
-    returns: tuple[str, ...],
-) -> tuple[Any, ...]:
-    answer = node.call(contract, selector + encode(kinds, values))
-    try:
-        return decode(returns, answer)
-    except (DecodingError, UnicodeDecodeError, OverflowError) as error:
-        raise InconsistentAnswer(f"{contract} does not answer as an OFT does") from error
 
 
 def _received(source: ChainId, amount: int, sent: int, received: int) -> BaseUnits:

@@ -33,13 +33,13 @@ from indexer.actions.stellar_tx import (
     step_id,
     view_tx,
 )
+from indexer.chains.http.node_pool import require_node
 from indexer.chains.stellar.accounts import AccountReader, AccountSnapshot
-from indexer.chains.stellar.calls import StellarCalls
 from indexer.chains.stellar.checked_nodes import inconsistent_on_error
 from indexer.chains.stellar.xdr.scval import ScMap, amount, mapping, parse, vector
 from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationResult
 from indexer.config.networks import StellarChain
-from indexer.config.settings import Settings, rpc_variable
+from indexer.config.settings import Settings
 from indexer.errors import CallReverted, ConfigurationError
 from warehouse_schema.identifiers import (
     BaseUnits,
@@ -68,15 +68,14 @@ class StellarState:
     def __init__(self, chain: StellarChain, urls: Sequence[str]) -> None:
         """Raises `ConfigurationError` without an http URL."""
         self._chain = chain
-        self._accounts = AccountReader(chain, urls)
-        self._calls = StellarCalls(chain, urls)
+        self._nodes = AccountReader(chain, urls)
 
     def account(self, address: StellarAddress) -> AccountSnapshot | None:
         """Signers and sequence number of an account; None if it does not exist.
 
         Raises `RetryableChainError` or `PermanentChainError`, as all of these do.
         """
-        return self._accounts.snapshot(address)
+        return self._nodes.snapshot(address)
 
     def step(self, order: StellarOrder, owner: StellarAddress, ledger: Height) -> StellarStep:
         """The owner's next step: the order, or an approval before it."""
@@ -156,15 +155,14 @@ class StellarState:
 
     def close(self) -> None:
         """Close the connections."""
-        self._accounts.close()
-        self._calls.close()
+        self._nodes.close()
 
     def _view(self, question: Operation) -> bytes:
         """Result of a view call, as XDR of an SCVal."""
         return self._simulate(view_tx(self._chain.passphrase, question)).value
 
     def _simulate(self, drafted: IssuedTransaction) -> SimulationResult:
-        found = self._calls.simulate(drafted.envelope)
+        found = self._nodes.simulate_call(drafted.envelope)
         if isinstance(found, SimulationFailure):
             raise CallReverted(f"{self._chain.id}: {found.message}")
         return found
@@ -173,7 +171,5 @@ class StellarState:
 def open_stellar_state(settings: Settings) -> StellarState:
     """The configured chain. Raises `ConfigurationError` without a node."""
     chain = settings.network.stellar
-    urls = settings.nodes.get(chain.id, ())
-    if not urls:
-        raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
+    urls = require_node(settings.nodes.get(chain.id), chain.id, ConfigurationError)
     return StellarState(chain, urls)

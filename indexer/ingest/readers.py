@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 
 from indexer.chains.evm.reader import EvmReader
+from indexer.chains.http.node_pool import require_node
 from indexer.chains.http.operators import MIN_OPERATORS, http_urls, operator_of
 from indexer.chains.ports import ChainReader
 from indexer.chains.services.circle import Iris
@@ -25,9 +26,7 @@ def open_reader(settings: Settings, chain: Chain) -> ChainReader:
     Raises `ConfigurationError` that names the variable when the chain has no node, or too few for
     its `log_proof`.
     """
-    urls = settings.nodes[chain.id]
-    if not urls:
-        raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
+    urls = require_node(settings.nodes[chain.id], chain.id, ConfigurationError)
     if isinstance(chain, EvmChain):
         needs_operators = chain.log_proof in ("header", "operators")
         # With too few operators, transfers on the chain would wait for a proof for ever.

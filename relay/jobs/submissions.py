@@ -135,7 +135,7 @@ class Submitter:
                 self._replace(conn, each, waiting[TxHash(each.slot.key)], turn)
         for each in self._open(conn, waiting):
             if next_step(each, applied, window, final) is SlotStep.SEND:
-                slots.broadcast(conn, each.slot.newest, self._nodes.send_raw)
+                slots.broadcast(conn, each.slot.newest, self._nodes.send)
                 turn.sent += 1
         if error is not None:
             raise error

@@ -108,7 +108,7 @@ class SequenceSender:
 
     def send(self, raw: bytes) -> str:
         """Broadcast a transaction."""
-        return self.nodes.send_raw(raw)
+        return self.nodes.send(raw)
 
     def sign_at(
         self, number: int, call: Invocation | None, bid: Stroops = BID, seconds: int = VALID_SECONDS

@@ -70,7 +70,7 @@ def stellar_nodes(bomb: Bomb) -> type[StellarAccountNodes]:
     """As `evm_nodes`."""
 
     class Watched(StellarAccountNodes):
-        def send(self, envelope: str) -> str:
-            return bomb.around_sending(lambda: StellarAccountNodes.send(self, envelope))
+        def send(self, raw: bytes) -> str:
+            return bomb.around_sending(lambda: StellarAccountNodes.send(self, raw))
 
     return Watched

@@ -162,10 +162,10 @@ def spoiled_by(acts: list[Callable[[], Any]]) -> type[StellarAccountNodes]:
     """Nodes that run an action on the ledger before each broadcast."""
 
     class Spoiled(StellarAccountNodes):
-        def send_raw(self, envelope: bytes) -> str:
+        def send(self, raw: bytes) -> str:
             if acts:
                 acts.pop(0)()
-            return super().send_raw(envelope)
+            return super().send(raw)
 
     return Spoiled
 

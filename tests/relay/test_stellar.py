@@ -28,7 +28,7 @@ def stand(ledger_stand: Stand) -> Stand:
 class Lost(StellarAccountNodes):
     """Nodes that lose transactions."""
 
-    def send(self, envelope: str) -> str:
+    def send(self, raw: bytes) -> str:
         return "PENDING"
 
 

@@ -169,7 +169,7 @@ def test_number_used_otherwise_expires_with_bounds(stand: LedgerStand):
 class Lost(StellarAccountNodes):
     """Nodes that lose transactions."""
 
-    def send(self, envelope: str) -> str:
+    def send(self, raw: bytes) -> str:
         return "PENDING"
 
 
@@ -410,10 +410,10 @@ class Choosy(StellarAccountNodes):
 
     unwanted = b""
 
-    def send_raw(self, envelope: bytes) -> str:
-        if self.unwanted and self.unwanted in envelope:
+    def send(self, raw: bytes) -> str:
+        if self.unwanted and self.unwanted in raw:
             raise NodeUnavailable("invalid parameters")
-        return super().send_raw(envelope)
+        return super().send(raw)
 
 
 def test_submission_that_nodes_reject_delays_no_other(stand: LedgerStand):

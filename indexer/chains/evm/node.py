@@ -1,12 +1,10 @@
 """An EVM node that proves its chain id before it is asked."""
 
 import math
-from collections.abc import Sequence
 
 from indexer.chains.evm.jsonrpc import JsonRpc
 from indexer.chains.http.client import MAX_RESPONSE_BYTES
-from indexer.chains.http.node_pool import NodePool, PooledNode
-from indexer.chains.http.operators import http_urls
+from indexer.chains.http.node_pool import PooledNode
 from indexer.chains.identity import check_evm_node
 from indexer.config.networks import EvmChain
 
@@ -29,21 +27,3 @@ class EvmNode(JsonRpc, PooledNode):
     def verify(self) -> None:
         """Raise `WrongChain` unless the node serves the chain; other errors as `JsonRpc.call`."""
         check_evm_node(self, self._chain)
-
-
-def evm_pool(
-    chain: EvmChain,
-    urls: Sequence[str],
-    *,
-    timeout: float,
-    valid_seconds: float = math.inf,
-    max_bytes: int = MAX_RESPONSE_BYTES,
-) -> NodePool[EvmNode]:
-    """The chain's `http(s)` nodes. Raises `ConfigurationError` without one."""
-    return NodePool(
-        chain.id,
-        [
-            EvmNode(chain, url, timeout=timeout, valid_seconds=valid_seconds, max_bytes=max_bytes)
-            for url in http_urls(urls)
-        ],
-    )

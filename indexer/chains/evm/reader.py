@@ -25,17 +25,18 @@ from indexer.chains.evm.log_filters import (
     transfer_filters,
     union_filter,
 )
-from indexer.chains.evm.node import EvmNode, evm_pool
+from indexer.chains.evm.node import EvmNode
 from indexer.chains.evm.receipts import BLOOM_BITS, bloom_of
 from indexer.chains.evm.responses import EvmHeader, EvmReceipt, EvmResponseParser
 from indexer.chains.finality import Finality
 from indexer.chains.http.client import MAX_RESPONSE_BYTES, NodeTimeout, ResponseTooLarge
+from indexer.chains.http.node_pool import NodePool
+from indexer.chains.http.operators import http_urls
 from indexer.chains.ports import Range
 from indexer.chains.raw import Block, EvmLog
 from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import EvmChain
 from indexer.errors import (
-    ConfigurationError,
     InconsistentAnswer,
     NodeBehind,
     NodeUnavailable,
@@ -63,8 +64,7 @@ class EvmReader:
     contracts are read. `timeout` is seconds for each piece of a response, which has at most
     `max_bytes`.
 
-    `needs_tags`: refuse nodes that cannot name safe and finalized blocks, instead of going by
-    depth. `stuck_after`: seconds without a new head before the next node is asked.
+    `stuck_after`: seconds without a new head before the next node is asked.
     """
 
     def __init__(
@@ -75,14 +75,15 @@ class EvmReader:
         *,
         timeout: float = 10.0,
         max_bytes: int = MAX_RESPONSE_BYTES,
-        needs_tags: bool = False,
         stuck_after: float | None = None,
     ) -> None:
         self.chain = chain.id
         self.config = chain
         self.event_topics = event_topics
-        self.nodes = evm_pool(chain, urls, timeout=timeout, max_bytes=max_bytes)
-        self._needs_tags = needs_tags
+        self.nodes = NodePool(
+            chain.id,
+            [EvmNode(chain, url, timeout=timeout, max_bytes=max_bytes) for url in http_urls(urls)],
+        )
         self._has_tags = False
         self._parser = EvmResponseParser(chain)
         self._watcher = HeadWatcher(chain, urls, self._head_above, self._parser.pushed_block)
@@ -112,21 +113,11 @@ class EvmReader:
     def check_identity(self) -> None:
         """Raise `WrongChain` unless a node has the configured chain id; others are removed.
 
-        Records whether the nodes name final blocks. Raises `ConfigurationError` when they do not
-        and `needs_tags` is set.
+        Records whether the nodes name final blocks.
         """
-
-        def check(node: EvmNode) -> None:
-            self._has_tags = self._tags(node) is not None
-            if self._needs_tags and not self._has_tags:
-                raise ConfigurationError(
-                    f"{self.chain}: {node.host} does not name safe and finalized blocks, and the"
-                    " chain is configured to need them: use another node"
-                )
-
         for node in self.nodes.nodes:
             node.invalidate()
-        self.nodes.failover_on_permanent(check, ConfigurationError)
+        self._has_tags = self.nodes.failover_on_permanent(self._tags) is not None
 
     # Blocks
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from indexer.chains.http.operators import MIN_OPERATORS, operator_of, require_operators
+from indexer.config.networks import rpc_variable
 from indexer.errors import (
     ConfigurationError,
     IndexerError,
@@ -60,6 +61,13 @@ class PooledNode(ABC):
 
 N = TypeVar("N", bound=PooledNode)
 T = TypeVar("T")
+
+
+def require_node(found: T | None, chain: ChainId, error: type[IndexerError] = NodeUnavailable) -> T:
+    """What was configured or opened for a chain. Raises an error that names the variable."""
+    if not found:
+        raise error(f"{chain} has no node: set {rpc_variable(chain)}")
+    return found
 
 
 class NodePool(Generic[N]):

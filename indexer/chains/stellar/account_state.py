@@ -18,11 +18,10 @@ from indexer.chains.http.operators import (
     reached,
     require_operators,
 )
-from indexer.chains.stellar.accounts import AccountReader, read_entry
-from indexer.chains.stellar.calls import simulate
+from indexer.chains.stellar.accounts import AccountReader, read_entry, simulate
 from indexer.chains.stellar.checked_nodes import CheckedStellarNode
-from indexer.chains.stellar.rpc import StellarRpc
-from indexer.chains.stellar.xdr.ledger_entries import account_key
+from indexer.chains.stellar.rpc import StellarRpc, field
+from indexer.chains.stellar.xdr.ledger_entries import account_key, parse_account
 from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationResult
 from indexer.errors import CallReverted, InconsistentAnswer
 from warehouse_schema.identifiers import Height, StellarAddress, Stroops, TxHash, UnixSeconds
@@ -91,9 +90,7 @@ class StellarAccountNodes(AccountReader):
     def _funds(self, account: StellarAddress) -> list[tuple[str, AccountFunds]]:
         """Funds by each node that has the account."""
         key = account_key(account)
-        answers = self._nodes.fan_out(
-            lambda node: read_entry(node, key, lambda entry: _funds_of(entry, account))
-        )
+        answers = self._nodes.fan_out(lambda node: read_entry(node, key, _funds_of))
         return [(operator, each) for operator, each in answers if each is not None]
 
     def find_applied(
@@ -139,25 +136,18 @@ class StellarAccountNodes(AccountReader):
         """
         self._nodes.failover(lambda node: _simulate_or_revert(node, envelope))
 
-    def send_raw(self, envelope: bytes) -> str:
-        """As `send`, from raw XDR."""
-        return self.send(base64.b64encode(envelope).decode())
-
-    def send(self, envelope: str) -> str:
-        """Submit a transaction (base64 XDR) to every node, as one node may not propagate it.
+    def send(self, raw: bytes) -> str:
+        """Submit a transaction (XDR) to every node, as one node may not propagate it.
 
         Returns a node's status and result code, if any. With any status the transaction may still
         be included or not. Raises as `funds` does.
         """
-        answers = [each for _, each in self._nodes.fan_out(lambda node: _submit(node, envelope))]
+        answers = [each for _, each in self._nodes.fan_out(lambda node: _submit(node, raw))]
         return _PENDING if _PENDING in answers else answers[0]
 
 
-def _funds_of(entry: str, account: StellarAddress) -> AccountFunds:
-    data = xdr.LedgerEntryData.from_xdr_bytes(base64.b64decode(entry, validate=True))
-    found = data.account
-    if found is None or data.type != xdr.LedgerEntryType.ACCOUNT:
-        raise ValueError(f"the entry of {account} is of type {data.type.name}")
+def _funds_of(entry: str) -> AccountFunds:
+    found = parse_account(entry)
     entries, selling = 2 + found.num_sub_entries.uint32, 0
     v1 = found.ext.v1
     if v1 is not None:
@@ -210,16 +200,8 @@ def _look_up(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Lookup:
         except (ValueError, EOFError) as error:
             raise InconsistentAnswer(f"the result of a transaction is {result!r:.80}") from error
         found[tx] = AppliedTransaction(Height(ledger), status == "SUCCESS", charged)
-    return _Lookup(
-        found, window, range(_ledger(first, "oldestLedger"), _ledger(first, "latestLedger") + 1)
-    )
-
-
-def _ledger(answer: Mapping[str, Any], name: str) -> int:
-    ledger = answer.get(name)
-    if not isinstance(ledger, int):
-        raise InconsistentAnswer(f"{name} is {ledger!r:.80}")
-    return ledger
+    oldest, latest = field(first, "oldestLedger", int), field(first, "latestLedger", int)
+    return _Lookup(found, window, range(oldest, latest + 1))
 
 
 def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
@@ -261,8 +243,8 @@ def _authorizes_call_only(raw: bytes, envelope: xdr.TransactionEnvelope) -> bool
     )
 
 
-def _submit(rpc: StellarRpc, envelope: str) -> str:
-    answer = rpc.call("sendTransaction", {"transaction": envelope})
+def _submit(rpc: StellarRpc, raw: bytes) -> str:
+    answer = rpc.call("sendTransaction", {"transaction": base64.b64encode(raw).decode()})
     status = str(answer.get("status"))
     error_result = answer.get("errorResultXdr")
     if error_result is None:

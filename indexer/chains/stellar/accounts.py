@@ -1,28 +1,31 @@
-"""Signers, sequence numbers and trustlines of Stellar accounts, read from RPC nodes on request.
+"""Accounts, trustlines and simulated calls on Stellar, read from RPC nodes on request.
 
 None means that a checked node, of our network and up to date, has no such entry; every other
-response is an error.
+response is an error. One node is trusted for what a contract enforces itself (`min_amount_ld`, the
+fee of a call) and for footprints: a wrong value makes the transaction fail, and moves nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from indexer.chains.http.node_pool import REQUEST_SECONDS
-from indexer.chains.stellar.checked_nodes import (
-    CheckedStellarNode,
-    inconsistent_on_error,
-    open_nodes,
-)
+from indexer.chains.http.node_pool import REQUEST_SECONDS, NodePool
+from indexer.chains.http.operators import http_urls
+from indexer.chains.stellar.checked_nodes import CheckedStellarNode, inconsistent_on_error
 from indexer.chains.stellar.xdr.ledger_entries import (
     SigningRules,
     Trustline,
     account_key,
-    sequence,
+    parse_account,
     sequence_ledger,
     signing_rules,
     trustline,
     trustline_key,
+)
+from indexer.chains.stellar.xdr.simulation import (
+    SimulationFailure,
+    SimulationResult,
+    parse_simulation,
 )
 from indexer.config.networks import StellarChain
 from warehouse_schema.identifiers import AssetId, Height, StellarAddress
@@ -43,13 +46,14 @@ class AccountSnapshot:
 
 
 class AccountReader:
-    """Reads accounts with failover. Thread-safe."""
+    """Reads accounts and simulates calls, with failover. Thread-safe."""
 
     def __init__(
         self, chain: StellarChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-        self._nodes = open_nodes(chain, urls, timeout)
+        nodes = [CheckedStellarNode(chain, url, timeout) for url in http_urls(urls)]
+        self._nodes = NodePool(chain.id, nodes)
 
     def close(self) -> None:
         """Close the connections."""
@@ -68,7 +72,8 @@ class AccountReader:
                 if entry is None:
                     return None
                 rules = _rules_of(entry, account)
-                changed = sequence_ledger(entry)
+                data = parse_account(entry)
+                changed = sequence_ledger(data)
                 if changed is None:
                     # Every payment to the account changes the entry; seqLedger changes with the
                     # number only.
@@ -76,7 +81,8 @@ class AccountReader:
                     if not isinstance(modified, int) or isinstance(modified, bool) or modified < 1:
                         raise ValueError(f"lastModifiedLedgerSeq is {modified!r}")
                     changed = Height(modified)
-                return AccountSnapshot(node.ledger_of(answer), sequence(entry), changed, rules)
+                sequence = data.seq_num.sequence_number.int64
+                return AccountSnapshot(node.ledger_of(answer), sequence, changed, rules)
 
         return self._nodes.failover(ask)
 
@@ -104,6 +110,24 @@ class AccountReader:
 
         key = trustline_key(account, asset)
         return self._nodes.failover(lambda node: read_entry(node, key, parse))
+
+    def simulate_call(self, envelope: str) -> SimulationResult | SimulationFailure:
+        """Simulate an unsigned transaction of one contract call (base64 XDR).
+
+        `SimulationFailure` comes from the contract and causes no failover. Raises as
+        `signing_rules` does.
+        """
+        return self._nodes.failover(lambda node: simulate(node, envelope))
+
+
+def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult | SimulationFailure:
+    """As `AccountReader.simulate_call`, of one node."""
+    # Address credentials are not ours to sign, so the older form suffices.
+    params = {"transaction": envelope, "useUpgradedAuth": False}
+    answer = node.call("simulateTransaction", params)
+    node.ledger_of(answer)
+    with inconsistent_on_error(node.host):
+        return parse_simulation(answer)
 
 
 def read_entry(node: CheckedStellarNode, key: str, parse: Callable[[str], T]) -> T | None:

@@ -1,14 +1,13 @@
-"""Pool of Stellar nodes for reads on request, each checked for network and health.
+"""Stellar nodes for reads on request, each checked for network and health.
 
 The "no such account" of a foreign or lagging node would mean nothing. Thread-safe.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from indexer.chains.http.node_pool import NodePool, PooledNode
-from indexer.chains.http.operators import http_urls
+from indexer.chains.http.node_pool import PooledNode
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.stellar.rpc import StellarRpc
 from indexer.config.networks import StellarChain
@@ -51,13 +50,6 @@ class CheckedStellarNode(StellarRpc, PooledNode):
             raise NodeBehind(f"{self.host}: answers of {latest} after {newest}")
         self._latest = max(self._latest, latest)
         return Height(latest)
-
-
-def open_nodes(
-    chain: StellarChain, urls: Sequence[str], timeout: float
-) -> NodePool[CheckedStellarNode]:
-    """Open a pool; `timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-    return NodePool(chain.id, [CheckedStellarNode(chain, url, timeout) for url in http_urls(urls)])
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import binascii
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -28,7 +27,7 @@ from indexer.chains.stellar.filters import (
     requested_events,
 )
 from indexer.chains.stellar.node_version import check_software, upgrade_ahead
-from indexer.chains.stellar.rpc import RequestRefused, StellarRpc
+from indexer.chains.stellar.rpc import RequestRefused, StellarRpc, field
 from indexer.chains.stellar.xdr.event_ids import EventId, parse_event_id
 from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
 from indexer.chains.watchlist import Watched
@@ -50,14 +49,6 @@ EVENTS_PER_CALL = 1_000
 LEDGERS_PER_CALL = 10
 """getLedgers sends each ledger's whole meta with its header: 1 to 2 MB on pubnet."""
 _MAX_CACHED_HEADERS = 512
-
-
-@dataclass(frozen=True, slots=True)
-class _Health:
-    """Ledgers that a node has."""
-
-    oldest: Height
-    latest: Height
 
 
 class _CheckedRpc(StellarRpc, PooledNode):
@@ -117,7 +108,7 @@ class StellarReader:
         """The newest ledger seen. It never goes back, though instances of a node may differ."""
 
         def newest() -> Block:
-            latest = self._health().latest
+            _, latest = self._window()
             if self._head is None or latest > self._head.height:
                 self._head = self._blocks(latest, latest)[0]
             return self._head
@@ -190,14 +181,13 @@ class StellarReader:
             self._head = None
             raise
 
-    def _health(self) -> _Health:
+    def _window(self) -> tuple[Height, Height]:
+        """Oldest and newest ledger that the node has."""
         health = self._nodes.current.call("getHealth", {})
         if health.get("status") != "healthy":
             raise NodeUnavailable(f"{self.chain}: the node is {health.get('status')!r}")
-        return _Health(
-            oldest=Height(_field(health, "oldestLedger", int)),
-            latest=Height(_field(health, "latestLedger", int)),
-        )
+        oldest, latest = field(health, "oldestLedger", int), field(health, "latestLedger", int)
+        return Height(oldest), Height(latest)
 
     @contextmanager
     def _range_errors(self, first: Height, last: Height) -> Iterator[None]:
@@ -205,15 +195,13 @@ class StellarReader:
         try:
             yield
         except RequestRefused as error:
-            health = self._health()
-            if first < health.oldest:
+            oldest, latest = self._window()
+            if first < oldest:
                 raise RetentionGap(
-                    f"{self.chain}: {first} is gone, the node has {health.oldest} on"
+                    f"{self.chain}: {first} is gone, the node has {oldest} on"
                 ) from error
-            if last > health.latest:
-                raise NodeBehind(
-                    f"{self.chain}: the node has {health.latest}, not {last}"
-                ) from error
+            if last > latest:
+                raise NodeBehind(f"{self.chain}: the node has {latest}, not {last}") from error
             raise InconsistentAnswer(f"{self.chain}: {first} to {last} refused: {error}") from error
         except RangeTooWide as error:
             if first < last:
@@ -265,8 +253,8 @@ class StellarReader:
                 page = self._nodes.current.call("getEvents", params)
             # The instance that answered must have the range itself: others behind the same address
             # may be ahead. Nodes before RPC 23 do not report the oldest ledger of their events.
-            latest = _field(page, "latestLedger", int)
-            oldest = _field({"oldestLedger": 0, **page}, "oldestLedger", int)
+            latest = field(page, "latestLedger", int)
+            oldest = field({"oldestLedger": 0, **page}, "oldestLedger", int)
             if latest < last:
                 raise NodeBehind(f"{self.chain}: events end at {latest}, before {last}")
             if oldest > first:
@@ -278,7 +266,7 @@ class StellarReader:
                 for record in records
                 if _event_id(record).ledger <= last and record.get("inSuccessfulContractCall", True)
             ]
-            previous, cursor = cursor, _field(page, "cursor", str)
+            previous, cursor = cursor, field(page, "cursor", str)
             toid, dash, _ = cursor.partition("-")
             if not dash or not toid.isdecimal():
                 raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
@@ -293,7 +281,7 @@ class StellarReader:
 
 
 def _block(record: Mapping[str, Any], chain: ChainId) -> Block:
-    block = block_of_header(_base64(_field(record, "headerXdr", str)), chain)
+    block = block_of_header(_base64(field(record, "headerXdr", str)), chain)
     given = (record.get("sequence"), record.get("hash"), str(record.get("ledgerCloseTime")))
     if given != (block.height, block.hash, str(block.time)):
         raise InconsistentAnswer(f"{chain}: ledger {block.height} was given as {given}")
@@ -302,7 +290,7 @@ def _block(record: Mapping[str, Any], chain: ChainId) -> Block:
 
 def _event_id(record: Mapping[str, Any]) -> EventId:
     """The id of an event, whose ledger must equal the record's."""
-    ledger, text = _field(record, "ledger", int), _field(record, "id", str)
+    ledger, text = field(record, "ledger", int), field(record, "id", str)
     try:
         event_id = parse_event_id(text)
     except ValueError as error:
@@ -315,28 +303,28 @@ def _event_id(record: Mapping[str, Any]) -> EventId:
 def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> StellarEvent:
     event_id = _event_id(record)
     block = blocks.get(event_id.ledger)
-    text = _field(record, "id", str)
+    text = field(record, "id", str)
     try:
-        closed_at = datetime.fromisoformat(_field(record, "ledgerClosedAt", str)).timestamp()
+        closed_at = datetime.fromisoformat(field(record, "ledgerClosedAt", str)).timestamp()
     except ValueError as error:
         raise InconsistentAnswer(f"event {text}: {error}") from error
     if block is None or closed_at != block.time:
         raise InconsistentAnswer(f"event {text} is not of the ledger it says")
     # Nodes leave out the list of an event without topics.
-    topics = _field({"topic": [], **record}, "topic", list)
+    topics = field({"topic": [], **record}, "topic", list)
     return StellarEvent(
         seen=Provenance(
             chain=block.chain,
             height=block.height,
             block_hash=block.hash,
-            tx_hash=TxHash(_field(record, "txHash", str)),
+            tx_hash=TxHash(field(record, "txHash", str)),
             position=event_id.position,
             block_time=block.time,
         ),
         event_id=text,
-        contract=StellarAddress(_field(record, "contractId", str)),
+        contract=StellarAddress(field(record, "contractId", str)),
         topics=tuple(map(_base64, topics)),
-        value=_base64(_field(record, "value", str)),
+        value=_base64(field(record, "value", str)),
     )
 
 
@@ -345,13 +333,6 @@ def _objects(page: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
         raise InconsistentAnswer(f"{key} is not a list of objects")
     return records
-
-
-def _field(record: Mapping[str, Any], key: str, kind: type[T]) -> T:
-    value = record.get(key)
-    if not isinstance(value, kind):
-        raise InconsistentAnswer(f"{key} is {value!r}, not of type {kind.__name__}")
-    return value
 
 
 def _base64(text: object) -> bytes:

@@ -5,7 +5,7 @@ Node URLs may contain a key, so messages name the host only.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -17,6 +17,8 @@ from indexer.errors import (
     RangeTooWide,
     RetryableChainError,
 )
+
+T = TypeVar("T")
 
 _RANGE_METHODS = ("getEvents", "getLedgers")
 """Methods whose range can be halved when the response is too large."""
@@ -82,3 +84,11 @@ class StellarRpc(HttpEndpoint):
         if not isinstance(answer, dict) or not isinstance(answer.get("result"), dict):
             raise InconsistentAnswer(f"{where}: neither a result nor an error")
         return dict(answer["result"])
+
+
+def field(record: Mapping[str, Any], key: str, kind: type[T]) -> T:
+    """A member of a result. Raises `InconsistentAnswer` for another type."""
+    value = record.get(key)
+    if not isinstance(value, kind):
+        raise InconsistentAnswer(f"{key} is {value!r}, not of type {kind.__name__}")
+    return value

@@ -14,7 +14,6 @@ from sqlalchemy import select
 
 from indexer.chains.evm import responses
 from indexer.errors import (
-    ConfigurationError,
     DeepReorg,
     InconsistentAnswer,
     PermanentChainError,
@@ -404,19 +403,11 @@ def test_depth_defines_finality_without_tags(world: Followed) -> None:
     assert cursor.final_height == cursor.safe_height == cursor.height - world.confirmations
 
 
-def test_chain_that_requires_tags_does_not_start_without(world: Followed) -> None:
-    world.node.story(2)
-    world.faulty.inject(NoTags())
-    with pytest.raises(ConfigurationError, match="does not name safe and finalized"):
-        world.follow(needs_tags=True)
-    assert world.cursor() is None
-
-
 def test_failing_node_is_not_taken_for_one_without_tags(world: Followed) -> None:
     world.node.story(2)
     trouble = Refuses("eth_getBlockByNumber", "Too many requests", -32005)
     with world.faulty.faulty(trouble, times=3):
-        world.follow(needs_tags=True)
+        world.follow()
     world.assert_as_straight()
 
 

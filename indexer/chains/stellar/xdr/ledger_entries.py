@@ -83,20 +83,12 @@ def trustline(entry: str) -> Trustline:
     )
 
 
-def sequence(entry: str) -> int:
-    """Sequence number of the account's last transaction, from base64 LedgerEntryData.
+def sequence_ledger(account: xdr.AccountEntry) -> Height | None:
+    """Ledger that last changed the account's sequence number (CAP-21).
 
-    Raises `ValueError` unless it is an account.
+    None for an account without a transaction since protocol 19.
     """
-    return _account(entry).seq_num.sequence_number.int64
-
-
-def sequence_ledger(entry: str) -> Height | None:
-    """Ledger that last changed the account's sequence number, from base64 LedgerEntryData (CAP-21).
-
-    None for an account without a transaction since protocol 19. Raises as `sequence` does.
-    """
-    v1 = _account(entry).ext.v1
+    v1 = account.ext.v1
     v2 = None if v1 is None else v1.ext.v2
     v3 = None if v2 is None else v2.ext.v3
     return None if v3 is None or v3.seq_ledger.uint32 == 0 else Height(v3.seq_ledger.uint32)
@@ -104,7 +96,7 @@ def sequence_ledger(entry: str) -> Height | None:
 
 def signing_rules(entry: str) -> SigningRules:
     """Decode base64 LedgerEntryData. Raises `ValueError` unless it is an account."""
-    account = _account(entry)
+    account = parse_account(entry)
     master = _address(account.account_id.account_id.ed25519)
     master_weight, _low, medium, _high = account.thresholds.thresholds
     others = (
@@ -115,7 +107,8 @@ def signing_rules(entry: str) -> SigningRules:
     return SigningRules(master, medium, (Signer(master, master_weight), *others))
 
 
-def _account(entry: str) -> xdr.AccountEntry:
+def parse_account(entry: str) -> xdr.AccountEntry:
+    """Decode base64 LedgerEntryData. Raises `ValueError` unless it is an account."""
     data = _data(entry)
     if data.account is None:
         raise ValueError(f"a ledger entry of type {data.type.name}, not ACCOUNT")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from stellar_sdk import scval, xdr
 
-from indexer.chains.stellar.calls import StellarCalls
+from indexer.chains.stellar.accounts import AccountReader
 from indexer.chains.stellar.xdr.simulation import (
     MAX_RESOURCE_FEE,
     SimulationFailure,
@@ -55,9 +55,9 @@ def says(node: FakeStellarNode, answer: Any) -> None:
 
 
 def tried(*nodes: FakeStellarNode) -> Any:
-    calls = StellarCalls(CHAIN, [each.url for each in nodes])
+    calls = AccountReader(CHAIN, [each.url for each in nodes])
     try:
-        return calls.simulate("AAAA")
+        return calls.simulate_call("AAAA")
     finally:
         calls.close()
 
