@@ -17,16 +17,13 @@ from indexer.actions.mint_check import MintRefusal, mint_refusal
 from indexer.chains.events import Provenance
 from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.quorum import Quorum
-from indexer.chains.http.node_pool import require_node
+from indexer.chains.http.node_pool import REQUEST_SECONDS, require_node
 from indexer.chains.http.operators import MIN_OPERATORS, http_urls
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain, Network
 from indexer.config.settings import Settings
 from indexer.decode.evm import event_topics
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, TxHash, UnixSeconds
-
-REQUEST_SECONDS = 2.0
-"""Timeout of each phase of a request."""
 
 _ALLOWANCE = keccak(text="allowance(address,address)")[:4]
 _APPROVAL_REQUIRED = keccak(text="approvalRequired()")[:4]

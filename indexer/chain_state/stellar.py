@@ -37,7 +37,7 @@ from indexer.chains.http.node_pool import require_node
 from indexer.chains.stellar.accounts import AccountReader, AccountSnapshot
 from indexer.chains.stellar.checked_nodes import inconsistent_on_error
 from indexer.chains.stellar.xdr.scval import ScMap, amount, mapping, parse, vector
-from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationResult
+from indexer.chains.stellar.xdr.simulation import SimulationResult
 from indexer.config.networks import StellarChain
 from indexer.config.settings import Settings
 from indexer.errors import CallReverted, ConfigurationError
@@ -162,10 +162,10 @@ class StellarState:
         return self._simulate(view_tx(self._chain.passphrase, question)).value
 
     def _simulate(self, drafted: IssuedTransaction) -> SimulationResult:
-        found = self._nodes.simulate_call(drafted.envelope)
-        if isinstance(found, SimulationFailure):
-            raise CallReverted(f"{self._chain.id}: {found.message}")
-        return found
+        try:
+            return self._nodes.simulate_call(drafted.envelope)
+        except CallReverted as error:
+            raise CallReverted(f"{self._chain.id}: {error}") from error
 
 
 def open_stellar_state(settings: Settings) -> StellarState:

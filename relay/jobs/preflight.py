@@ -29,7 +29,8 @@ def submission_problem(
     [operation] = built.transaction.operations
     if isinstance(operation, InvokeHostFunction):
         try:
-            nodes.simulate_signed(text)
+            # The owner has signed, and so authorized the whole call tree.
+            nodes.simulate_call(text)
         except CallReverted as error:
             return str(error)
         return None

@@ -179,7 +179,12 @@ def forward_recipient(hook_data: bytes) -> StellarAddress | None:
     if split is None:
         return None
     text = split[0].decode("ascii", errors="replace")
-    return StellarAddress(text) if _is_payable(text) else None
+    is_payable = (
+        StrKey.is_valid_ed25519_public_key(text)
+        or StrKey.is_valid_contract(text)
+        or StrKey.is_valid_med25519_public_key(text)
+    )
+    return StellarAddress(text) if is_payable else None
 
 
 def transfer_tag(hook_data: bytes) -> bytes | None:
@@ -235,14 +240,6 @@ def _split_forward_hook(hook_data: bytes) -> tuple[bytes, bytes] | None:
         return None
     end = 32 + _number(hook_data, 28, 4)
     return (hook_data[32:end], hook_data[end:]) if len(hook_data) >= end else None
-
-
-def _is_payable(strkey: str) -> bool:
-    return (
-        StrKey.is_valid_ed25519_public_key(strkey)
-        or StrKey.is_valid_contract(strkey)
-        or StrKey.is_valid_med25519_public_key(strkey)
-    )
 
 
 def _number(data: bytes, start: int, size: int) -> int:

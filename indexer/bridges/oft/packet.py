@@ -60,7 +60,9 @@ def parse_packet(packet: bytes) -> LzPacket:
         )
     if packet[0] != PACKET_VERSION:
         raise Undecodable(f"a LayerZero packet has version {packet[0]}, not {PACKET_VERSION}")
-    nonce, src_eid, sender, dst_eid, receiver = _path(packet)
+    nonce, src_eid = int.from_bytes(packet[1:9], "big"), int.from_bytes(packet[9:13], "big")
+    sender, receiver = bytes32(packet[_SENDER]), bytes32(packet[49:81])
+    dst_eid = int.from_bytes(packet[45:49], "big")
     guid = bytes32(packet[PACKET_HEADER_SIZE:PACKET_MESSAGE_START])
     computed = guid_of(nonce, src_eid, sender, dst_eid, receiver)
     if guid != computed:
@@ -101,14 +103,4 @@ def parse_oft_message(message: bytes) -> OftMessage:
         send_to=bytes32(message[:32]),
         amount_shared=BaseUnits(int.from_bytes(message[32:40], "big")),
         compose=message[OFT_MESSAGE_SIZE:],
-    )
-
-
-def _path(packet: bytes) -> tuple[int, int, Bytes32, int, Bytes32]:
-    return (
-        int.from_bytes(packet[1:9], "big"),
-        int.from_bytes(packet[9:13], "big"),
-        bytes32(packet[_SENDER]),
-        int.from_bytes(packet[45:49], "big"),
-        bytes32(packet[49:81]),
     )

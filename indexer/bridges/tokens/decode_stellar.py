@@ -73,20 +73,32 @@ def classify_asset_event(
     name = topic_name(event)
     if name not in _TOPIC_COUNTS:
         return None
-    claimed = NATIVE if name == "fee" else _claimed_asset(event)
+    claimed: str | None = NATIVE
+    if name != "fee":
+        last = parse(event.topics[-1])
+        claimed = as_text(string(last)) if last.kind is Kind.SCV_STRING else None
     contract = None if claimed is None else asset_contract(claimed, passphrase)
-    if claimed is None or contract is None:
+    if contract is None:
         return None
+    asset = AssetId(f"stellar:{claimed}")
     if contract != event.contract:
-        return (
-            None
-            if name == "fee"
-            else ForgedAssetEvent(event.seen, event.contract, _asset_id(claimed))
-        )
+        return None if name == "fee" else ForgedAssetEvent(event.seen, event.contract, asset)
     topics = Topics.of(event, *_TOPIC_COUNTS[name])
     if name == "set_authorized":
-        return _authorization(event, topics, _asset_id(claimed))
-    return _movement(event, _KINDS[name], topics, _asset_id(claimed))
+        return _authorization(event, topics, asset)
+    kind = _KINDS[name]
+    sender, recipient = _parties(kind, topics)
+    moved, muxed_id = _amount_and_muxed_id(kind, event)
+    return AssetMovement(
+        seen=event.seen,
+        kind=kind,
+        contract=event.contract,
+        asset=asset,
+        sender=sender,
+        recipient=recipient,
+        amount=moved,
+        to_muxed_id=muxed_id,
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -101,32 +113,6 @@ def asset_contract(name: str, passphrase: str) -> StellarAddress | None:
         return None
     # Asset("XLM", "") is the native asset, whose name is not that.
     return None if asset.is_native() else StellarAddress(asset.contract_id(passphrase))
-
-
-def _claimed_asset(event: StellarEvent) -> str | None:
-    last = parse(event.topics[-1])
-    return as_text(string(last)) if last.kind is Kind.SCV_STRING else None
-
-
-def _asset_id(name: str) -> AssetId:
-    return AssetId(f"stellar:{name}")
-
-
-def _movement(
-    event: StellarEvent, kind: AssetMovementKind, topics: Topics, asset: AssetId
-) -> AssetMovement:
-    sender, recipient = _parties(kind, topics)
-    moved, muxed_id = _amount_and_muxed_id(kind, event)
-    return AssetMovement(
-        seen=event.seen,
-        kind=kind,
-        contract=event.contract,
-        asset=asset,
-        sender=sender,
-        recipient=recipient,
-        amount=moved,
-        to_muxed_id=muxed_id,
-    )
 
 
 def _parties(

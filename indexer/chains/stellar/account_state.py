@@ -22,7 +22,7 @@ from indexer.chains.stellar.accounts import AccountReader, read_entry, simulate
 from indexer.chains.stellar.checked_nodes import CheckedStellarNode
 from indexer.chains.stellar.rpc import StellarRpc, field
 from indexer.chains.stellar.xdr.ledger_entries import account_key, parse_account
-from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationResult
+from indexer.chains.stellar.xdr.simulation import SimulationResult
 from indexer.errors import CallReverted, InconsistentAnswer
 from warehouse_schema.identifiers import Height, StellarAddress, Stroops, TxHash, UnixSeconds
 
@@ -121,20 +121,12 @@ class StellarAccountNodes(AccountReader):
         return True
 
     def simulate(self, envelope: str) -> SimulationResult:
-        """Simulate the one contract call of an unsigned transaction (base64 XDR).
+        """As `simulate_call`, for a transaction that we sign.
 
         Raises `CallReverted` when it would fail, or needs more authorization than its source's for
         the call itself; else as `funds` does.
         """
         return self._nodes.failover(lambda node: _simulate_bare(node, envelope))
-
-    def simulate_signed(self, envelope: str) -> None:
-        """Simulate the one contract call of a transaction (base64 XDR) that its owner signed.
-
-        The owner has authorized the whole call tree. Raises `CallReverted` when it would fail; else
-        as `funds` does.
-        """
-        self._nodes.failover(lambda node: _simulate_or_revert(node, envelope))
 
     def send(self, raw: bytes) -> str:
         """Submit a transaction (XDR) to every node, as one node may not propagate it.
@@ -211,15 +203,8 @@ def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
     return UnixSeconds(int(text))
 
 
-def _simulate_or_revert(node: CheckedStellarNode, envelope: str) -> SimulationResult:
-    found = simulate(node, envelope)
-    if isinstance(found, SimulationFailure):
-        raise CallReverted(found.message)
-    return found
-
-
 def _simulate_bare(node: CheckedStellarNode, envelope: str) -> SimulationResult:
-    found = _simulate_or_revert(node, envelope)
+    found = simulate(node, envelope)
     called = xdr.TransactionEnvelope.from_xdr(envelope)
     if not all(_authorizes_call_only(entry, called) for entry in found.auth):
         raise CallReverted("it wants more than the consent of who sends it to the call itself")

@@ -22,11 +22,7 @@ from indexer.chains.stellar.xdr.ledger_entries import (
     trustline,
     trustline_key,
 )
-from indexer.chains.stellar.xdr.simulation import (
-    SimulationFailure,
-    SimulationResult,
-    parse_simulation,
-)
+from indexer.chains.stellar.xdr.simulation import SimulationResult, parse_simulation
 from indexer.config.networks import StellarChain
 from warehouse_schema.identifiers import AssetId, Height, StellarAddress
 
@@ -111,16 +107,15 @@ class AccountReader:
         key = trustline_key(account, asset)
         return self._nodes.failover(lambda node: read_entry(node, key, parse))
 
-    def simulate_call(self, envelope: str) -> SimulationResult | SimulationFailure:
-        """Simulate an unsigned transaction of one contract call (base64 XDR).
+    def simulate_call(self, envelope: str) -> SimulationResult:
+        """Simulate a transaction of one contract call (base64 XDR), signed or not.
 
-        `SimulationFailure` comes from the contract and causes no failover. Raises as
-        `signing_rules` does.
+        Raises `CallReverted` when it would fail, without failover; else as `signing_rules` does.
         """
         return self._nodes.failover(lambda node: simulate(node, envelope))
 
 
-def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult | SimulationFailure:
+def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult:
     """As `AccountReader.simulate_call`, of one node."""
     # Address credentials are not ours to sign, so the older form suffices.
     params = {"transaction": envelope, "useUpgradedAuth": False}

@@ -1,18 +1,17 @@
 """Strict parser of a node's response to simulateTransaction."""
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from stellar_sdk import xdr
 
+from indexer.errors import CallReverted
 from warehouse_schema.identifiers import Stroops
 
 MAX_RESOURCE_FEE = Stroops(50_000_000)
 """5 XLM, a hundred times the fee of our calls. A higher fee is an error or an attack."""
-_CONTRACT_ERROR = re.compile(r"Error\(Contract, #(\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +27,17 @@ class SimulationResult:
     """SorobanAuthorizationEntry, each with its call tree."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationFailure:
-    """The call would fail; `code` is the contract's error, if a contract raised it."""
+def parse_simulation(response: Mapping[str, Any]) -> SimulationResult:
+    """Parse a response.
 
-    message: str
-    code: int | None
-
-
-def parse_simulation(response: Mapping[str, Any]) -> SimulationResult | SimulationFailure:
-    """Parse a response. Raises `ValueError` for neither a result nor an error."""
+    Raises `CallReverted` when the call would fail, `ValueError` for neither a result nor an error.
+    """
     error = response.get("error")
     if isinstance(error, str) and error:
-        found = _CONTRACT_ERROR.search(error)
-        code = None if found is None else int(found[1])
-        return SimulationFailure(error.partition("\n")[0][:200], code)
+        raise CallReverted(error.partition("\n")[0][:200])
     if response.get("restorePreamble"):
         # Since protocol 23 archived entries are restored automatically; older nodes ask for it.
-        return SimulationFailure(
-            "entries of the contract are archived: they have to be restored first", None
-        )
+        raise CallReverted("entries of the contract are archived: they have to be restored first")
     results = response.get("results")
     if not isinstance(results, list) or len(results) != 1 or not isinstance(results[0], dict):
         raise ValueError("a simulation with no result and no error")

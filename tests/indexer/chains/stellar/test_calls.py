@@ -9,12 +9,11 @@ from stellar_sdk import scval, xdr
 from indexer.chains.stellar.accounts import AccountReader
 from indexer.chains.stellar.xdr.simulation import (
     MAX_RESOURCE_FEE,
-    SimulationFailure,
     SimulationResult,
     parse_simulation,
 )
 from indexer.config.networks import load_network
-from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, WrongChain
+from indexer.errors import CallReverted, InconsistentAnswer, NodeBehind, NodeUnavailable, WrongChain
 from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, serving
 
 CHAIN = load_network("devnet").stellar
@@ -72,19 +71,22 @@ def test_simulation_result_is_parsed(node):
     assert node.calls[-1] == ("simulateTransaction", asked)
 
 
-def test_contract_error_is_a_result_not_a_node_failure(node):
+def test_contract_error_reverts_without_failover(node):
     said = "HostError: Error(Contract, #10)\n\nEvent log (newest first):\n   0: ..."
     says(node, {"error": said, "latestLedger": 20})
-    assert tried(node) == SimulationFailure("HostError: Error(Contract, #10)", 10)
+    with serving(FakeStellarNode(latest=20)) as second:
+        with pytest.raises(CallReverted, match=r"^HostError: Error\(Contract, #10\)$"):
+            tried(node, second)
+        assert not second.calls
     says(node, {"error": "HostError: Error(Auth, InvalidAction)", "latestLedger": 20})
-    assert tried(node) == SimulationFailure("HostError: Error(Auth, InvalidAction)", None)
+    with pytest.raises(CallReverted, match=r"^HostError: Error\(Auth, InvalidAction\)$"):
+        tried(node)
 
 
 def test_archived_entries_fail_the_call():
     preamble = {"transactionData": make_data(), "minResourceFee": "1"}
-    found = parse_simulation(make_answer(restorePreamble=preamble))
-    assert isinstance(found, SimulationFailure)
-    assert "archived" in found.message
+    with pytest.raises(CallReverted, match="archived"):
+        parse_simulation(make_answer(restorePreamble=preamble))
 
 
 def test_failover_asks_the_next_node(node):
