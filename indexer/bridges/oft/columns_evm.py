@@ -96,14 +96,6 @@ def _packet_sent(chain: EvmChain) -> EventLayout:
     )
 
 
-def _packet_verified(chain: EvmChain) -> EventLayout:
-    return _arrival(chain, "PacketVerified", words=5, more={"payload_hash": bytes32(word(4))})
-
-
-def _packet_delivered(chain: EvmChain) -> EventLayout:
-    return _arrival(chain, "PacketDelivered", words=4, more={})
-
-
 def _arrival(chain: EvmChain, event: str, *, words: int, more: Mapping[str, Field]) -> EventLayout:
     """An event with the `Origin` of a packet to our OFT; its guid is computed."""
     receiver = address(word(3))
@@ -134,7 +126,11 @@ LAYOUTS: LayoutTable = {
     },
     "lz_endpoint": {
         "PacketSent(bytes,bytes,address)": _packet_sent,
-        "PacketVerified((uint32,bytes32,uint64),address,bytes32)": _packet_verified,
-        "PacketDelivered((uint32,bytes32,uint64),address)": _packet_delivered,
+        "PacketVerified((uint32,bytes32,uint64),address,bytes32)": lambda chain: _arrival(
+            chain, "PacketVerified", words=5, more={"payload_hash": bytes32(word(4))}
+        ),
+        "PacketDelivered((uint32,bytes32,uint64),address)": lambda chain: _arrival(
+            chain, "PacketDelivered", words=4, more={}
+        ),
     },
 }

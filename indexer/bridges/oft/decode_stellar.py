@@ -5,8 +5,6 @@ transfer. The endpoint serves every OApp: its events are ours only where our OFT
 the receiver, and None otherwise.
 """
 
-from dataclasses import dataclass
-
 from indexer.addresses import contract_as_bytes32
 from indexer.bridges.oft.events import (
     LzReceiveAlert,
@@ -33,15 +31,6 @@ from indexer.chains.stellar.xdr.scval import (
 from indexer.config.networks import StellarChain
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import Address, Bytes32, StellarAddress
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """LayerZero's `Origin` struct."""
-
-    src_eid: int
-    sender: Bytes32
-    nonce: int
 
 
 def oft_sent(event: StellarEvent) -> OftSent:
@@ -101,13 +90,13 @@ def packet_verified(event: StellarEvent, chain: StellarChain) -> PacketVerified 
     receiver = topics.read(2, address)
     if receiver != chain.oft:
         return None
-    origin = topics.read(1, _origin)
+    src_eid, sender, nonce = topics.read(1, _origin)
     return PacketVerified(
         seen=event.seen,
-        guid=_guid(origin, chain, receiver),
-        src_eid=origin.src_eid,
-        sender=origin.sender,
-        nonce=origin.nonce,
+        guid=_guid(chain, receiver, src_eid, sender, nonce),
+        src_eid=src_eid,
+        sender=sender,
+        nonce=nonce,
         receiver=Address(receiver),
         payload_hash=ScMap.of(event).read("payload_hash", word),
     )
@@ -119,13 +108,13 @@ def packet_delivered(event: StellarEvent, chain: StellarChain) -> PacketDelivere
     receiver = topics.read(2, address)
     if receiver != chain.oft:
         return None
-    origin = topics.read(1, _origin)
+    src_eid, sender, nonce = topics.read(1, _origin)
     return PacketDelivered(
         seen=event.seen,
-        guid=_guid(origin, chain, receiver),
-        src_eid=origin.src_eid,
-        sender=origin.sender,
-        nonce=origin.nonce,
+        guid=_guid(chain, receiver, src_eid, sender, nonce),
+        src_eid=src_eid,
+        sender=sender,
+        nonce=nonce,
         receiver=Address(receiver),
     )
 
@@ -136,14 +125,14 @@ def lz_receive_alert(event: StellarEvent, chain: StellarChain) -> LzReceiveAlert
     receiver = topics.read(1, address)
     if receiver != chain.oft:
         return None
-    origin = topics.read(3, _origin)
+    src_eid, sender, nonce = topics.read(3, _origin)
     data = ScMap.of(event)
     return LzReceiveAlert(
         seen=event.seen,
         guid=topics.read(4, word),
-        src_eid=origin.src_eid,
-        sender=origin.sender,
-        nonce=origin.nonce,
+        src_eid=src_eid,
+        sender=sender,
+        nonce=nonce,
         receiver=Address(receiver),
         executor=Address(topics.read(2, address)),
         gas=data.read("gas", amount),
@@ -154,22 +143,15 @@ def lz_receive_alert(event: StellarEvent, chain: StellarChain) -> LzReceiveAlert
     )
 
 
-def _origin(value: ScVal) -> _Origin:
+def _origin(value: ScVal) -> tuple[int, Bytes32, int]:
+    """Source endpoint, sender and nonce of LayerZero's `Origin`."""
     fields = ScMap("origin", mapping(value))
-    return _Origin(
-        src_eid=fields.read("src_eid", u32),
-        sender=fields.read("sender", word),
-        nonce=fields.read("nonce", u64),
-    )
+    return fields.read("src_eid", u32), fields.read("sender", word), fields.read("nonce", u64)
 
 
-def _guid(origin: _Origin, chain: StellarChain, receiver: StellarAddress) -> Bytes32:
+def _guid(
+    chain: StellarChain, receiver: StellarAddress, src_eid: int, sender: Bytes32, nonce: int
+) -> Bytes32:
     if chain.lz_eid is None:
         raise Undecodable(f"a packet arrived, but {chain.id} has no endpoint id")
-    return guid_of(
-        origin.nonce,
-        origin.src_eid,
-        origin.sender,
-        chain.lz_eid,
-        contract_as_bytes32(receiver),
-    )
+    return guid_of(nonce, src_eid, sender, chain.lz_eid, contract_as_bytes32(receiver))
