@@ -30,8 +30,7 @@ from indexer.chains.evm.log_filters import (
     union_filter,
 )
 from indexer.chains.evm.node import EvmNode
-from indexer.chains.evm.reader import EvmReader, may_lack_logs
-from indexer.chains.evm.receipts import bloom_of
+from indexer.chains.evm.reader import EvmReader, LogKey
 from indexer.chains.evm.responses import ROUND_CAPS, EvmHeader
 from indexer.chains.raw import Block, EvmLog
 from indexer.chains.watchlist import Watched, Watchlist, as_watchlist
@@ -153,7 +152,13 @@ class EvmHistory(EvmReader):
         self._check_none(logs, pl.struct(place).is_duplicated(), "came twice")
         self._check_not_replaced(headers[-1], node.call(*header_call(hex(last))))
         if self.config.bloom_is_reliable:
-            self._check_bloom_columns(node, headers, logs, [*self._emitters, *transfers])
+            self._check_blooms(
+                node,
+                headers,
+                _keys_by_height(logs),
+                lambda at: logs.filter(pl.col("height") == at)["position"].to_list(),
+                [*self._emitters, *transfers],
+            )
         if recipients is None:
             is_transfer = _is_requested(union_filter(transfer_filters(self.config, None)))
             recipient = pl.lit("0x") + pl.col("topics").list.get(2, null_on_oob=True).str.slice(26)
@@ -249,28 +254,6 @@ class EvmHistory(EvmReader):
                 f" ({log['block_hash']}) of {log['address']} {problem}"
             )
 
-    def _check_bloom_columns(
-        self,
-        node: EvmNode,
-        headers: Sequence[EvmHeader],
-        logs: pl.DataFrame,
-        filters: Sequence[LogFilter],
-    ) -> None:
-        """As `_check_blooms`, by the distinct keys of each block rather than by each log."""
-        keys_by_height = _keys_by_height(logs)
-        for header in headers:
-            keys = keys_by_height.get(header.block.height, [])
-            items = {item for address, topics in keys for item in (address, *topics) if item}
-            # Some nodes give no bloom at all.
-            if header.bloom and bloom_of(items) & ~header.bloom:
-                raise InconsistentAnswer(
-                    f"{self.chain}: block {header.block.height} has logs that are not in its bloom"
-                )
-            if may_lack_logs(header, keys, filters, is_single=len(headers) == 1):
-                of_block = logs.filter(pl.col("height") == header.block.height)
-                found = list(logs_from_frame(of_block, self.chain))
-                self._check_complete(node, header, found, filters)
-
 
 def _are_well_formed(logs: pl.DataFrame) -> bool:
     topics = logs["topics"].explode(empty_as_null=False)
@@ -296,7 +279,7 @@ def _quantity(name: str) -> pl.Expr:
     return pl.col(name).str.slice(2).str.to_integer(base=16, dtype=pl.Int64)
 
 
-def _keys_by_height(logs: pl.DataFrame) -> dict[int, list[tuple[str, tuple[str, str, str]]]]:
+def _keys_by_height(logs: pl.DataFrame) -> dict[Height, list[LogKey]]:
     """Height → distinct (address, topics) of its logs.
 
     First topics, and third topics of transfers; topics that are not looked up are empty.
@@ -309,7 +292,7 @@ def _keys_by_height(logs: pl.DataFrame) -> dict[int, list[tuple[str, tuple[str, 
         first=first,
         third=pl.when(first == TRANSFER_TOPIC).then(topic.get(2, null_on_oob=True)).fill_null(""),
     ).unique()
-    found: dict[int, list[tuple[str, tuple[str, str, str]]]] = defaultdict(list)
+    found: dict[Height, list[LogKey]] = defaultdict(list)
     for height, address, first_topic, third in keys.iter_rows():
         found[height].append((address, (first_topic, "", third)))
     return found

@@ -12,8 +12,9 @@ rests on several (`indexer.chains.evm.quorum`).
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeVar
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from indexer.chains.evm.heads import HeadWatcher
 from indexer.chains.evm.jsonrpc import MethodNotFound, parse_quantity
@@ -48,6 +49,9 @@ from warehouse_schema.identifiers import EvmAddress, Height, TxHash
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+LogKey: TypeAlias = tuple[str, Sequence[str]]
+"""Address and topics of a log. Topics that are not looked up in blooms may be empty."""
 
 _STUCK_BLOCKS = 20
 _MIN_STUCK_SECONDS = 30.0
@@ -230,7 +234,16 @@ class EvmReader:
         logs = self._parser.logs(headers, filters, replies[len(heights) : -1])
         self._check_not_replaced(headers[-1], replies[-1].value())
         if self.config.bloom_is_reliable:
-            self._check_blooms(node, headers, logs, [*self._emitters, *transfers])
+            found: dict[Height, list[EvmLog]] = defaultdict(list)
+            for log in logs:
+                found[log.seen.height].append(log)
+            self._check_blooms(
+                node,
+                headers,
+                {at: [(each.address, each.topics) for each in found[at]] for at in found},
+                lambda at: [log.seen.position for log in found[at]],
+                [*self._emitters, *transfers],
+            )
         if recipients is None:
             # These are the transfers to anybody.
             to_anybody = union_filter(transfers)
@@ -299,30 +312,34 @@ class EvmReader:
         self,
         node: EvmNode,
         headers: Sequence[EvmHeader],
-        logs: Iterable[EvmLog],
+        keys: Mapping[Height, Collection[LogKey]],
+        positions: Callable[[Height], Collection[int]],
         filters: Sequence[LogFilter],
     ) -> None:
-        """Check logs against blooms, and where a bloom asks for more of them, against receipts."""
-        found: dict[Height, list[EvmLog]] = {header.block.height: [] for header in headers}
-        for log in logs:
-            found[log.seen.height].append(log)
+        """Check logs against blooms, and where a bloom asks for more of them, against receipts.
+
+        `keys` and `positions` are those of the logs at a height.
+        """
         for header in headers:
-            logs_here = found[header.block.height]
+            height = header.block.height
+            here = keys.get(height, [])
+            items = {item for address, topics in here for item in (address, *topics) if item}
             # Some nodes give no bloom at all.
-            for log in logs_here if header.bloom else ():
-                if bloom_of([log.address, *log.topics]) & ~header.bloom:
-                    raise InconsistentAnswer(
-                        f"{self.chain}: log {log.seen.position} of block {header.block.height} is"
-                        " not in its bloom"
-                    )
-            keys = [(log.address, log.topics) for log in logs_here]
-            if may_lack_logs(header, keys, filters, is_single=len(headers) == 1):
-                self._check_complete(node, header, logs_here, filters)
+            if header.bloom and bloom_of(items) & ~header.bloom:
+                raise InconsistentAnswer(
+                    f"{self.chain}: block {height} has logs that are not in its bloom"
+                )
+            if _may_lack_logs(header, here, filters, is_single=len(headers) == 1):
+                self._check_complete(node, header, positions(height), filters)
 
     def _check_complete(
-        self, node: EvmNode, header: EvmHeader, logs: Sequence[EvmLog], filters: Sequence[LogFilter]
+        self,
+        node: EvmNode,
+        header: EvmHeader,
+        positions: Collection[int],
+        filters: Sequence[LogFilter],
     ) -> None:
-        """Raise `InconsistentAnswer` unless these are all logs of ours in the block.
+        """Raise `InconsistentAnswer` unless the block has logs of ours at these positions alone.
 
         The block's receipts settle it, since a bloom may match by chance. A node that does not
         offer `eth_getBlockReceipts`, or whose receipts have a type that we cannot encode, is asked
@@ -331,7 +348,6 @@ class EvmReader:
         settled there. It is believed, with a warning once for each node.
         """
         height = header.block.height
-        positions = {log.seen.position for log in logs}
         try:
             receipts = self._receipts(node, header)
         except (MethodNotFound, UnsupportedProtocol) as error:
@@ -359,9 +375,9 @@ class EvmReader:
                     )
 
 
-def may_lack_logs(
+def _may_lack_logs(
     header: EvmHeader,
-    found: Collection[tuple[str, Sequence[str]]],
+    found: Collection[LogKey],
     filters: Sequence[LogFilter],
     *,
     is_single: bool,
