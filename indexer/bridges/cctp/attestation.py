@@ -8,13 +8,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from indexer.bridges.cctp.message import (
-    HEADER_SIZE,
     SIGNATURE_SIZE,
-    parse_message,
     recover_attesters,
-    source_bytes,
 )
-from indexer.errors import Undecodable
 from warehouse_schema.identifiers import EvmAddress
 
 MAX_SIGNATURES = 16
@@ -69,16 +65,3 @@ def _refusal(
     if strangers:
         return f"signed by {', '.join(strangers)}, whom the network file does not name"
     return None
-
-
-def strip_attestation(message: bytes) -> bytes:
-    """The bytes that the source chain emitted for an attested message, burn or not.
-
-    Raises `Undecodable` if this is not a V2 message.
-    """
-    try:
-        return source_bytes(message)
-    except Undecodable:
-        parse_message(message)
-    # Not a burn: the attestation service fills in the header only.
-    return b"".join((message[:12], bytes(32), message[44:144], bytes(4), message[HEADER_SIZE:]))

@@ -158,13 +158,13 @@ def sent_event(
 
 
 def source_bytes(message: bytes) -> bytes:
-    """The bytes that the source chain emitted for a burn's attested `message`.
+    """The bytes that the source chain emitted for an attested message, burn or not.
 
-    Raises `Undecodable` if the message is not a V2 burn message.
+    Of another message than a burn the attestation service fills in the header only. Raises
+    `Undecodable` if this is not a V2 message.
     """
-    if parse_message(message).body is None:
-        raise Undecodable("a CCTP message without a burn body has no known source bytes")
-    return _zeroed(message, _ATTESTED_RANGES)
+    is_burn = parse_message(message).body is not None
+    return _zeroed(message, _ATTESTED_RANGES if is_burn else _ATTESTED_RANGES[:2])
 
 
 def forward_recipient(hook_data: bytes) -> StellarAddress | None:

@@ -2,9 +2,15 @@
 
 from collections.abc import Sequence
 
-from indexer.bridges.cctp.attestation import check_signatures, strip_attestation
+from indexer.bridges.cctp.attestation import check_signatures
 from indexer.bridges.cctp.events import MessageSent
-from indexer.bridges.cctp.message import CctpMessage, attestation_digest, burn_key, parse_message
+from indexer.bridges.cctp.message import (
+    CctpMessage,
+    attestation_digest,
+    burn_key,
+    parse_message,
+    source_bytes,
+)
 from indexer.chains.services.circle import IrisMessage, IrisMessages
 from indexer.chains.services.messages import Attestation, MessageStatus, burn_id
 from indexer.config.networks import Network
@@ -29,9 +35,7 @@ def assess_message(
         return None
     parsed = _parse(item.message)
     body = None if parsed is None else parsed.body
-    is_ours = parsed is not None and strip_attestation(item.message) in {
-        event.message for event in sent
-    }
+    is_ours = parsed is not None and source_bytes(item.message) in {event.message for event in sent}
     if is_ours and body is None:
         return None
     signing = check_signatures(

@@ -7,7 +7,7 @@ import pytest
 from eth_keys.datatypes import PrivateKey
 from eth_utils.crypto import keccak
 
-from indexer.bridges.cctp.attestation import check_signatures, strip_attestation
+from indexer.bridges.cctp.attestation import check_signatures
 from indexer.bridges.cctp.message import source_bytes
 from indexer.config.networks import load_network
 from indexer.errors import Undecodable
@@ -127,15 +127,10 @@ def test_high_s_recovers_the_same_signer_and_is_refused() -> None:
     assert signing.refusal is not None
 
 
-def test_attested_burn_is_stripped_to_its_source_bytes() -> None:
-    (message, _), *_ = recorded()
-    assert strip_attestation(message) == source_bytes(message)
-
-
 def test_foreign_attested_message_loses_only_header_fields() -> None:
     (burn, _), *_ = recorded()
     foreign = burn[:148] + b"somebody's own body"
-    emitted = strip_attestation(foreign)
+    emitted = source_bytes(foreign)
     assert emitted[12:44] == bytes(32)
     assert emitted[144:148] == bytes(4)
     assert emitted[148:] == foreign[148:]
@@ -144,4 +139,4 @@ def test_foreign_attested_message_loses_only_header_fields() -> None:
 
 def test_malformed_message_has_no_source_bytes() -> None:
     with pytest.raises(Undecodable):
-        strip_attestation(b"short")
+        source_bytes(b"short")
