@@ -8,6 +8,7 @@ carried the administrator as topic 1; both forms are read.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import get_args
 
 from stellar_sdk import Asset
 from stellar_sdk.exceptions import AssetCodeInvalidError, AssetIssuerInvalidError
@@ -43,13 +44,7 @@ _TOPIC_COUNTS = {
     "set_authorized": (3, 4),
     "fee": (2,),
 }
-_KINDS: dict[str, AssetMovementKind] = {
-    "transfer": "transfer",
-    "mint": "mint",
-    "burn": "burn",
-    "clawback": "clawback",
-    "fee": "fee",
-}
+_KINDS: dict[str, AssetMovementKind] = {kind: kind for kind in get_args(AssetMovementKind)}
 
 
 @dataclass(frozen=True, slots=True)
