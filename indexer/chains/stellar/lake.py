@@ -17,7 +17,7 @@ Threads fetch and decompress a few objects ahead.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from indexer.chains.stellar.lake_store import (
 from indexer.chains.stellar.xdr.batches import BatchedLedger, split_batch
 from indexer.chains.stellar.xdr.close_meta import decode_meta
 from indexer.chains.stellar.xdr.ledgers import check_linked
-from indexer.chains.stellar.xdr.prefilter import accounts_in, prefilter_of
+from indexer.chains.stellar.xdr.prefilter import accounts_in, names_contract
 from indexer.chains.stellar.xdr.transaction_set import check_transaction_set
 from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import StellarChain
@@ -51,7 +51,7 @@ from indexer.errors import (
     UnsupportedProtocol,
     WrongChain,
 )
-from warehouse_schema.identifiers import ChainId, Height, TxHash
+from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
 
@@ -79,17 +79,10 @@ class LakeCounts:
 class LakeReader:
     """A `ChainReader` over a data lake."""
 
-    def __init__(
-        self,
-        chain: StellarChain,
-        store: LakeStore,
-        *,
-        issued: Callable[[], Collection[TxHash]] = tuple,
-    ) -> None:
-        """`issued` returns inner hashes of transactions whose ledgers are decoded too."""
+    def __init__(self, chain: StellarChain, store: LakeStore) -> None:
         self.chain: ChainId = chain.id
         self.counts = LakeCounts()
-        self._chain, self._store, self._issued = chain, store, issued
+        self._chain, self._store = chain, store
         self._layout: Layout | None = None
         self._newest: LakeBatch | None = None
         self._head: Block | None = None
@@ -118,7 +111,7 @@ class LakeReader:
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last`."""
-        prefilter, watchlist = prefilter_of(self._chain, self._issued()), as_watchlist(watched)
+        watchlist = as_watchlist(watched)
         blocks: list[Block] = []
         events: list[StellarEvent] = []
         unread: list[UnreadLedger] = []
@@ -126,7 +119,7 @@ class LakeReader:
             blocks.append(ledger.block)
             raw, begin, end = ledger.batch, ledger.begin, ledger.end
             if not (
-                prefilter.matches(raw, begin, end)
+                names_contract(raw, self._chain, begin, end)
                 or watchlist.intersection(accounts_in(raw, begin, end))
             ):
                 with self._named_errors():

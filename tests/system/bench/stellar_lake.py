@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from stellar_sdk import scval, xdr
+from stellar_sdk import StrKey, scval, xdr
 
 from indexer.chains.stellar.lake import LakeReader
 from indexer.chains.stellar.lake_store import LakeStore
@@ -29,7 +29,7 @@ from tests.factories.stellar_events import account
 from tests.factories.stellar_lake import batch_of, compressed, name_of, recorded_raws, write_lake
 from tests.factories.stellar_recorded import PUBNET
 from tests.system.bench.site import tell
-from warehouse_schema.identifiers import Height, TxHash
+from warehouse_schema.identifiers import Height
 
 RECORDED = (51000294, 53312000, 63092988, 63092990)
 """Ledgers of protocols 20 to 26, 0.4 to 1.5 MB."""
@@ -67,8 +67,7 @@ def measure_hit() -> dict[str, Any]:
     whole = [_by_sdk(meta) for meta in ledgers]
     deciding = time.process_time() - began
     chain, watched = _ours(whole)
-    issued = [ledger.transactions[0].hash for ledger in whole]
-    reading = _read(chain, watched, HITS, issued)
+    reading = _read(chain, watched, HITS)
     if reading.hits != reading.ledgers or not reading.events:
         raise AssertionError(f"only {reading.hits} of {reading.ledgers} ledgers were decoded")
     each = reading.cpu / reading.ledgers
@@ -85,12 +84,16 @@ def _by_sdk(meta: xdr.LedgerCloseMeta) -> Ledger:
 
 
 def _ours(ledgers: Sequence[Ledger]) -> tuple[StellarChain, list[str]]:
-    """A network and watched accounts with events in the ledgers that have any."""
+    """A network and watched accounts with events in the ledgers that have any.
+
+    A ledger without events is a hit as well: it names a transaction whose hash is a contract's id.
+    """
     names = ("cctp_forwarder", "oft", "escrow", "rail_terms")
     emitters = {
         name: ledger.events[0].contract
-        for name, ledger in zip(names, ledgers, strict=True)
         if ledger.events
+        else StrKey.encode_contract(bytes.fromhex(ledger.transactions[0].hash))
+        for name, ledger in zip(names, ledgers, strict=True)
     }
     topics = (
         xdr.SCVal.from_xdr_bytes(event.topics[1])
@@ -103,13 +106,11 @@ def _ours(ledgers: Sequence[Ledger]) -> tuple[StellarChain, list[str]]:
     return replace(PUBNET, **emitters), [*found, *others]  # type: ignore[arg-type]
 
 
-def _read(
-    chain: StellarChain, watched: Sequence[str], count: int, issued: Sequence[TxHash] = ()
-) -> Reading:
+def _read(chain: StellarChain, watched: Sequence[str], count: int) -> Reading:
     with tempfile.TemporaryDirectory(prefix="isthmus-lake-") as folder, _one_core():
         tell(f"writing {count} ledgers")
         store = LakeStore(_lake(Path(folder), count))
-        reader = LakeReader(chain, store, issued=lambda: issued)
+        reader = LakeReader(chain, store)
         # Skippers are compiled and names looked up by the first ledgers.
         reader.read(Height(FIRST), Height(FIRST + len(RECORDED)), watched)
         before = replace(reader.counts)

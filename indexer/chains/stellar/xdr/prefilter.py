@@ -1,22 +1,20 @@
 """Whether a ledger can contain wanted events, from its bytes, before any decoding.
 
-A wanted event names 32 raw bytes: the contract that emitted it, the account that a token's event is
-about, or the hash of an issued transaction. A ledger without any of them has no wanted event; a
-ledger with them may still have none. Tokens' own ids are not searched for: they are in nearly every
-ledger, and a relevant token event also names a watched account. The caller checks which accounts
-are watched.
+A wanted event names 32 raw bytes: the contract that emitted it, or the account that a token's event
+is about. A ledger without any of them has no wanted event; a ledger with them may still have none.
+Tokens' own ids are not searched for: they are in nearly every ledger, and a relevant token event
+also names a watched account. The caller checks which accounts are watched.
 """
 
 import re
 import sys
-from collections.abc import Collection
-from dataclasses import dataclass
+from functools import lru_cache
 
 from stellar_sdk import StrKey, xdr
 
 from indexer.addresses import account_of_key
 from indexer.config.networks import StellarChain
-from warehouse_schema.identifiers import StellarAddress, TxHash
+from warehouse_schema.identifiers import StellarAddress
 
 _KEY = 32
 _ACCOUNT_LEAD = b"".join(
@@ -34,25 +32,14 @@ _ACCOUNT_LEAD = b"".join(
 _ACCOUNT = re.compile(re.escape(_ACCOUNT_LEAD.lstrip(b"\0")) + rb"(?=(.{32}))", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Prefilter:
-    """Byte strings to search a ledger for; each costs a search."""
-
-    keys: tuple[bytes, ...]
-    """Contract ids and hashes of transactions."""
-
-    def matches(self, raw: bytes, begin: int = 0, end: int = sys.maxsize) -> bool:
-        """A key is in the ledger between `begin` and `end`."""
-        return any(raw.find(key, begin, end) >= 0 for key in self.keys)
+@lru_cache(maxsize=16)
+def _contract_ids(chain: StellarChain) -> tuple[bytes, ...]:
+    return tuple(StrKey.decode_contract(contract) for contract in chain.event_contracts)
 
 
-def prefilter_of(chain: StellarChain, issued: Collection[TxHash] = ()) -> Prefilter:
-    """Prefilter for events of the chain's contracts, and for issued transactions.
-
-    `issued` are inner hashes: the result of a fee bump contains its inner transaction's hash too.
-    """
-    contracts = [StrKey.decode_contract(contract) for contract in chain.event_contracts]
-    return Prefilter((*contracts, *(bytes.fromhex(name) for name in issued)))
+def names_contract(raw: bytes, chain: StellarChain, begin: int = 0, end: int = sys.maxsize) -> bool:
+    """Whether a contract of the chain is in the ledger between `begin` and `end`."""
+    return any(raw.find(contract, begin, end) >= 0 for contract in _contract_ids(chain))
 
 
 def accounts_in(raw: bytes, begin: int = 0, end: int = sys.maxsize) -> set[StellarAddress]:

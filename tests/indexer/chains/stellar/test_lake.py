@@ -45,7 +45,7 @@ from tests.factories.stellar_lake import (
 )
 from tests.factories.stellar_ledgers import LAKE_63092990
 from tests.factories.stellar_recorded import PUBNET
-from warehouse_schema.identifiers import Height, TxHash
+from warehouse_schema.identifiers import Height
 
 Open = Callable[..., LakeReader]
 
@@ -62,8 +62,8 @@ def opened() -> Iterator[Open]:
     """Readers that are closed after the test."""
     readers: list[LakeReader] = []
 
-    def open_(url: str, chain: StellarChain = DEVNET, **options: Any) -> LakeReader:
-        readers.append(LakeReader(chain, LakeStore(url), **options))
+    def open_(url: str, chain: StellarChain = DEVNET) -> LakeReader:
+        readers.append(LakeReader(chain, LakeStore(url)))
         return readers[-1]
 
     yield open_
@@ -140,15 +140,6 @@ def test_only_matching_ledgers_are_decoded(tmp_path: Path, opened: Open) -> None
     reader.read(h(21), LAST, [])
     assert reader.counts.ledgers == LAST - FIRST + 1
     assert 0 < reader.counts.hits < 10
-
-
-def test_ledgers_of_issued_transactions_are_decoded(tmp_path: Path, opened: Open) -> None:
-    name = TxHash(history().node.ledger(LAST - 4).transactions[0].hash)
-    url = write_lake(tmp_path, history_metas())
-    plain, told = opened(url), opened(url, issued=lambda: [name])
-    for reader in (plain, told):
-        reader.read(h(LAST - 4), h(LAST - 4), [])
-    assert (plain.counts.hits, told.counts.hits) == (0, 1)
 
 
 def test_pubnet_ledgers_are_read_as_recorded(tmp_path: Path, opened: Open) -> None:

@@ -1,7 +1,6 @@
 """Prefilter of ledgers: every ledger with a wanted event is a hit."""
 
 import dataclasses
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +9,7 @@ from stellar_sdk import StrKey, scval, xdr
 
 from indexer.chains.stellar.filters import requested_events
 from indexer.chains.stellar.xdr.close_meta import decode_ledger
-from indexer.chains.stellar.xdr.prefilter import accounts_in, prefilter_of
+from indexer.chains.stellar.xdr.prefilter import accounts_in, names_contract
 from tests.factories.stellar_events import account, contract
 from tests.factories.stellar_lake import (
     DEVNET,
@@ -18,22 +17,21 @@ from tests.factories.stellar_lake import (
     recorded_raws,
     watched_accounts,
 )
-from tests.factories.stellar_ledgers import HEIGHTS, recorded_metas
+from tests.factories.stellar_ledgers import HEIGHTS
 from tests.factories.stellar_recorded import PUBNET
-from warehouse_schema.identifiers import TxHash
 
 ACCOUNTS = st.binary(min_size=32, max_size=32).map(StrKey.encode_ed25519_public_key)
 
 
 def test_recorded_ledgers_match_no_contract_of_ours() -> None:
     for height in HEIGHTS:
-        assert not prefilter_of(PUBNET).matches(recorded_raws()[height])
+        assert not names_contract(recorded_raws()[height], PUBNET)
 
 
 def test_token_alone_is_no_needle() -> None:
     raw = recorded_raws()[63092990]
     assert StrKey.decode_contract(PUBNET.usdc_contract) in raw
-    assert not prefilter_of(PUBNET).matches(raw)
+    assert not names_contract(raw, PUBNET)
 
 
 def test_wanted_event_makes_a_recorded_ledger_a_hit() -> None:
@@ -50,7 +48,7 @@ def test_wanted_event_makes_a_recorded_ledger_a_hit() -> None:
     assert accounts <= accounts_in(raw)
     for event in events:
         chain = dataclasses.replace(PUBNET, escrow=event.contract)
-        assert prefilter_of(chain).matches(raw)
+        assert names_contract(raw, chain)
 
 
 def test_devnet_ledger_with_wanted_event_is_a_hit() -> None:
@@ -65,7 +63,7 @@ def test_devnet_ledger_with_wanted_event_is_a_hit() -> None:
     }
 
     def is_hit(raw: bytes) -> bool:
-        return prefilter_of(DEVNET).matches(raw) or not watched.isdisjoint(accounts_in(raw))
+        return names_contract(raw, DEVNET) or not watched.isdisjoint(accounts_in(raw))
 
     assert all(is_hit(raw) for raw, wanted in hits.items() if wanted)
     assert 0 < sum(hits.values()) <= sum(map(is_hit, hits)) < len(hits)
@@ -102,33 +100,13 @@ def test_only_accounts_in_values_are_found() -> None:
     assert accounts_in(bytes(8) + key) == set()
 
 
-def test_issued_transaction_makes_a_hit() -> None:
-    raw = recorded_raws()[51000294]
-    bumps = [
-        pair
-        for applied in _processing(51000294)
-        if (pair := applied.result.result.result.inner_result_pair) is not None
-    ]
-    for pair in bumps:
-        name = TxHash(pair.transaction_hash.hash.hex())
-        assert prefilter_of(PUBNET, [name]).matches(raw)
-    assert len(bumps) == 4
-    assert not prefilter_of(PUBNET, [TxHash("ab" * 32)]).matches(raw)
-
-
-def _processing(height: int) -> Any:
-    meta = recorded_metas()[height]
-    assert meta.v1 is not None
-    return meta.v1.tx_processing
-
-
 def test_search_stays_within_its_ledger() -> None:
     value = scval.to_address(account("a")).to_xdr_bytes()
-    needles = prefilter_of(dataclasses.replace(DEVNET, escrow=contract("e")))
+    chain = dataclasses.replace(DEVNET, escrow=contract("e"))
     needle = value + StrKey.decode_contract(contract("e"))
     raw = bytes(50) + needle + bytes(50)
-    assert needles.matches(raw, 50, 50 + len(needle))
+    assert names_contract(raw, chain, 50, 50 + len(needle))
     assert accounts_in(raw, 50, 50 + len(needle)) == {account("a")}
-    assert not needles.matches(raw, 0, 50 + len(value) - 1)
+    assert not names_contract(raw, chain, 0, 50 + len(value) - 1)
     assert accounts_in(raw, 0, 50 + len(value) - 1) == set()
-    assert not needles.matches(raw, 50 + len(needle) - 20, len(raw))
+    assert not names_contract(raw, chain, 50 + len(needle) - 20, len(raw))
