@@ -18,7 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -28,7 +28,7 @@ from pydantic import BaseModel, ValidationError
 
 from api.errors import IdentityUnavailable
 from indexer.addresses import stellar_account
-from indexer.chains.http.client import host_of, new_client, retry_after, send_request
+from indexer.chains.http.client import HttpEndpoint, host_of, retry_after
 from indexer.errors import NodeUnavailable
 from warehouse_schema.identifiers import StellarAddress
 
@@ -151,18 +151,18 @@ class IdentityProviderApi:
             raise
 
     def _get(self, path: str) -> httpx.Response:
+        # A new connection: a user is looked up every ten minutes, and a pooled connection that has
+        # died since would fail the request.
+        http = HttpEndpoint(
+            self._url,
+            timeout=self._timeout,
+            seconds=self._timeout,
+            max_bytes=_MAX_BYTES,
+            headers=self._headers,
+        )
         try:
-            # A new connection: a user is looked up every ten minutes, and a pooled connection that
-            # has died since would fail the request.
-            with new_client(timeout=self._timeout, headers=self._headers) as http:
-                return send_request(
-                    http,
-                    "GET",
-                    self._url + path,
-                    seconds=self._timeout,
-                    max_bytes=_MAX_BYTES,
-                    where=self._where,
-                )
+            with closing(http):
+                return http.send("GET", path, where=self._where)
         except NodeUnavailable as error:
             raise self._unavailable(type(error).__name__) from error
 

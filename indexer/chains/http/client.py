@@ -55,47 +55,6 @@ def new_client(*, timeout: float, headers: Mapping[str, str] | None = None) -> h
     )
 
 
-def send_request(
-    client: httpx.Client,
-    method: str,
-    url: str,
-    *,
-    seconds: float,
-    max_bytes: int,
-    where: str,
-    params: Mapping[str, str] | None = None,
-    json: object = None,
-) -> httpx.Response:
-    """The whole response, of any status; of its headers, Retry-After alone. `json` is the body.
-
-    It must be complete after `seconds`, decompressed in at most `max_bytes`. Raises `NodeTimeout`,
-    `ResponseTooLarge`, `ConnectionLost` or another `NodeUnavailable`; messages begin with `where`.
-    """
-    deadline = time.monotonic() + seconds
-    content = None if json is None else orjson.dumps(json)
-    sent_headers = None if json is None else {"content-type": "application/json"}
-    body = bytearray()
-    try:
-        with client.stream(
-            method, url, params=params, content=content, headers=sent_headers
-        ) as response:
-            for piece in response.iter_bytes():
-                body += piece
-                if len(body) > max_bytes:
-                    raise ResponseTooLarge(f"{where}: over {max_bytes} bytes")
-                if time.monotonic() > deadline:
-                    raise NodeTimeout(f"{where}: the answer takes more than {seconds:g} s")
-    except httpx.HTTPError as error:
-        kind = NodeUnavailable
-        if isinstance(error, httpx.ReadTimeout):
-            kind = NodeTimeout
-        elif isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
-            kind = ConnectionLost
-        raise kind(f"{where}: {type(error).__name__} {error}".rstrip()) from error
-    headers = {name: text for name, text in response.headers.items() if name == "retry-after"}
-    return httpx.Response(response.status_code, headers=headers, content=bytes(body))
-
-
 def retry_after(response: httpx.Response) -> float | None:
     """Seconds of a Retry-After header; None for a date in it."""
     text = response.headers.get("retry-after", "")
@@ -111,13 +70,25 @@ def _certificates() -> ssl.SSLContext:
 class HttpEndpoint:
     """A server behind one URL, with connections that are kept alive. Threads may share it."""
 
-    def __init__(self, url: str, *, timeout: float, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
-        """`timeout` is seconds for each piece of a response; `max_bytes` bounds a response."""
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float,
+        seconds: float | None = None,
+        max_bytes: int = MAX_RESPONSE_BYTES,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`timeout` is seconds to connect, and for each piece of a response.
+
+        A whole response must be there after `seconds`, three times as long by default,
+        decompressed in at most `max_bytes`.
+        """
         self.url = url
         self.host = host_of(url)
         self.max_bytes = max_bytes
-        self._seconds = timeout * _RESPONSE_TIMEOUT_FACTOR
-        self._client = new_client(timeout=timeout)
+        self._seconds = timeout * _RESPONSE_TIMEOUT_FACTOR if seconds is None else seconds
+        self._client = new_client(timeout=timeout, headers=headers)
 
     def send(
         self,
@@ -128,17 +99,38 @@ class HttpEndpoint:
         params: Mapping[str, str] | None = None,
         json: object = None,
     ) -> httpx.Response:
-        """As `send_request`; messages begin with the host unless `where` is given."""
-        return send_request(
-            self._client,
-            method,
-            self.url + path,
-            seconds=self._seconds,
-            max_bytes=self.max_bytes,
-            where=where or self.host,
-            params=params,
-            json=json,
-        )
+        """The whole response, of any status; of its headers, Retry-After alone. `json` is the body.
+
+        Raises `NodeTimeout`, `ResponseTooLarge`, `ConnectionLost` or another `NodeUnavailable`;
+        messages begin with `where`, or with the host.
+        """
+        where = where or self.host
+        deadline = time.monotonic() + self._seconds
+        content, headers = None, None
+        if json is not None:
+            content, headers = orjson.dumps(json), {"content-type": "application/json"}
+        body = bytearray()
+        try:
+            with self._client.stream(
+                method, self.url + path, params=params, content=content, headers=headers
+            ) as response:
+                for piece in response.iter_bytes():
+                    body += piece
+                    if len(body) > self.max_bytes:
+                        raise ResponseTooLarge(f"{where}: over {self.max_bytes} bytes")
+                    if time.monotonic() > deadline:
+                        raise NodeTimeout(
+                            f"{where}: the answer takes more than {self._seconds:g} s"
+                        )
+        except httpx.HTTPError as error:
+            kind = NodeUnavailable
+            if isinstance(error, httpx.ReadTimeout):
+                kind = NodeTimeout
+            elif isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
+                kind = ConnectionLost
+            raise kind(f"{where}: {type(error).__name__} {error}".rstrip()) from error
+        kept = {name: text for name, text in response.headers.items() if name == "retry-after"}
+        return httpx.Response(response.status_code, headers=kept, content=bytes(body))
 
     def close(self) -> None:
         """Close the connections."""

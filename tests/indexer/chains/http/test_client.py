@@ -3,7 +3,7 @@
 import gzip
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import httpx
 import pytest
@@ -12,13 +12,12 @@ from devnet.local_http import HOST
 from devnet.local_server import Handler, Server, answering
 from indexer.chains.evm.jsonrpc import JsonRpc
 from indexer.chains.evm.reader import EvmReader
-from indexer.chains.http import client as http
 from indexer.chains.http.client import (
+    HttpEndpoint,
     NodeTimeout,
     ResponseTooLarge,
     host_of,
     retry_after,
-    send_request,
 )
 from indexer.chains.http.service import HttpService, RateLimit
 from indexer.chains.stellar.rpc import StellarRpc
@@ -80,20 +79,20 @@ def ends_within(seconds: float) -> Iterator[None]:
 def test_dripping_response_ends_at_the_deadline() -> None:
     with (
         answered_by(drip) as url,
-        http.new_client(timeout=1) as client,
+        closing(HttpEndpoint(url, timeout=1, seconds=0.2, max_bytes=1000)) as client,
         ends_within(1),
         pytest.raises(NodeTimeout, match=r"^here: the answer takes more than 0\.2 s"),
     ):
-        send_request(client, "POST", url, seconds=0.2, max_bytes=1000, where="here")
+        client.send("POST", where="here")
 
 
 def test_decompressed_size_is_bounded() -> None:
     with (
         answered_by(babble) as url,
-        http.new_client(timeout=1) as client,
+        closing(HttpEndpoint(url, timeout=1, seconds=5, max_bytes=1000)) as client,
         pytest.raises(ResponseTooLarge, match="over 1000 bytes"),
     ):
-        send_request(client, "GET", url, seconds=5, max_bytes=1000, where="here")
+        client.send("GET", where="here")
 
 
 def test_every_client_ends_a_dripping_response() -> None:
