@@ -84,11 +84,6 @@ class Deposit:
         if not 0 < self.expires_at < 2**63:
             raise ValueError(f"{self.expires_at} is no time to expire at")
 
-    @property
-    def released_at(self) -> UnixSeconds:
-        """Time after which anyone may refund it."""
-        return UnixSeconds(self.expires_at + RELEASE_AFTER)
-
 
 @dataclass(frozen=True, slots=True)
 class FactoryCall:
