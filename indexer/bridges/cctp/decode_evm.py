@@ -36,8 +36,7 @@ def _deposit_for_burn(log: EvmLog, _chain: EvmChain) -> DepositForBurn:
 
 
 def _mint_and_withdraw(log: EvmLog, _chain: EvmChain) -> MintAndWithdraw:
-    _, recipient, token = abi.topics(log, 3)
-    abi.expect_words(log, 2)
+    _, recipient, token = abi.topics(log, 3, words=2)
     return MintAndWithdraw(
         seen=log.seen,
         mint_recipient=abi.topic_address(recipient),

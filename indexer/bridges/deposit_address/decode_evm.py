@@ -11,8 +11,7 @@ from warehouse_schema.identifiers import EvmAddress
 
 
 def _refunded(log: EvmLog, chain: EvmChain) -> DepositRefunded | None:
-    _, deposit, token_topic = abi.topics(log, 3)
-    abi.expect_words(log, 2)
+    _, deposit, token_topic = abi.topics(log, 3, words=2)
     token = EvmAddress(abi.topic_address(token_topic))
     # Other tokens can report any balance; the native coin is the zero address.
     if token not in chain.tokens:

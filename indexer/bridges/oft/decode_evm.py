@@ -21,8 +21,7 @@ from warehouse_schema.identifiers import Address, Bytes32
 
 
 def _oft_sent(log: EvmLog, _chain: EvmChain) -> OftSent:
-    _, guid, sender = abi.topics(log, 3)
-    abi.expect_words(log, 3)
+    _, guid, sender = abi.topics(log, 3, words=3)
     return OftSent(
         seen=log.seen,
         guid=abi.topic_bytes32(guid),
@@ -34,8 +33,7 @@ def _oft_sent(log: EvmLog, _chain: EvmChain) -> OftSent:
 
 
 def _oft_received(log: EvmLog, _chain: EvmChain) -> OftReceived:
-    _, guid, recipient = abi.topics(log, 3)
-    abi.expect_words(log, 2)
+    _, guid, recipient = abi.topics(log, 3, words=2)
     return OftReceived(
         seen=log.seen,
         guid=abi.topic_bytes32(guid),
@@ -72,8 +70,7 @@ def _packet_sent(log: EvmLog, chain: EvmChain) -> PacketSent | None:
 
 
 def _packet_verified(log: EvmLog, chain: EvmChain) -> PacketVerified | None:
-    abi.topics(log, 1)
-    abi.expect_words(log, 5)
+    abi.topics(log, 1, words=5)
     receiver = abi.address(log, 3)
     if not _is_ours(receiver, chain):
         return None
@@ -90,8 +87,7 @@ def _packet_verified(log: EvmLog, chain: EvmChain) -> PacketVerified | None:
 
 
 def _packet_delivered(log: EvmLog, chain: EvmChain) -> PacketDelivered | None:
-    abi.topics(log, 1)
-    abi.expect_words(log, 4)
+    abi.topics(log, 1, words=4)
     receiver = abi.address(log, 3)
     if not _is_ours(receiver, chain):
         return None

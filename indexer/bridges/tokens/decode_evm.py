@@ -11,8 +11,7 @@ from warehouse_schema.identifiers import EvmAddress
 
 
 def _transfer(log: EvmLog, _chain: EvmChain) -> Erc20Transfer:
-    _, sender, recipient = abi.topics(log, 3)
-    abi.expect_words(log, 1)
+    _, sender, recipient = abi.topics(log, 3, words=1)
     return Erc20Transfer(
         seen=log.seen,
         token=log.address,

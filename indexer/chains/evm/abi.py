@@ -31,10 +31,12 @@ TRANSFER_TOPIC = topic_of("Transfer(address,address,uint256)")
 """ERC-20 transfers; log filters select them by recipient."""
 
 
-def topics(log: EvmLog, count: int) -> tuple[str, ...]:
-    """The topics of a log that must have `count` of them."""
+def topics(log: EvmLog, count: int, *, words: int | None = None) -> tuple[str, ...]:
+    """The topics of a log that must have `count` of them, and `words` words of data if given."""
     if len(log.topics) != count:
         raise Undecodable(f"it has {len(log.topics)} topics, not {count}")
+    if words is not None and len(log.data) != words * WORD:
+        raise Undecodable(f"its data has {len(log.data)} bytes, not {words * WORD}")
     return log.topics
 
 
@@ -54,12 +56,6 @@ def topic_uint(topic: str, bits: int) -> int:
 def topic_address(topic: str) -> Address:
     """A topic as an address."""
     return Address(f"0x{topic_uint(topic, 160):040x}")
-
-
-def expect_words(log: EvmLog, count: int) -> None:
-    """Check that the data has `count` words."""
-    if len(log.data) != count * WORD:
-        raise Undecodable(f"its data has {len(log.data)} bytes, not {count * WORD}")
 
 
 def word_bytes32(log: EvmLog, index: int) -> Bytes32:
