@@ -25,11 +25,6 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Bool:
-    """0 or 1 in 4 bytes."""
-
-
-@dataclass(frozen=True, slots=True)
 class Named:
     """Reference to a named type."""
 
@@ -38,7 +33,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """One of these values in 4 bytes."""
+    """One of these values in 4 bytes; `bool` is one of 0 and 1 (RFC 4506, section 4.4)."""
 
     values: frozenset[int]
 
@@ -64,13 +59,6 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Optional:
-    """Element behind a flag (`*`)."""
-
-    element: "Type"
-
-
-@dataclass(frozen=True, slots=True)
 class Structure:
     """Fields in order."""
 
@@ -79,14 +67,15 @@ class Structure:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """Arm by the value of the discriminant, an int or an enum; None is void."""
+    """Arm by the value of the discriminant, an int or an enum; None is void.
+
+    An optional element (`*`) is the arm of 1 (section 4.19).
+    """
 
     arms: Mapping[int, "Type | None"]
 
 
-Type: TypeAlias = (
-    Number | Bool | Named | Enumeration | Octets | Array | Optional | Structure | Union
-)
+Type: TypeAlias = Number | Named | Enumeration | Octets | Array | Structure | Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +128,7 @@ class _Parser:
         is_octets = self._accept("opaque") or self._accept("string")
         element = None if is_octets else self._specifier()
         if element is not None and self._accept("*"):
-            return self._tokens.pop(), Optional(element)
+            return self._tokens.pop(), Union({0: None, 1: element})
         name = self._tokens.pop()
         counted = self._accept("<")
         if not counted and not self._accept("["):
@@ -157,7 +146,7 @@ class _Parser:
         if word in _NUMBERS:
             return Number(_NUMBERS[word])
         if word == "bool":
-            return Bool()
+            return Enumeration(frozenset({0, 1}))
         if word not in ("struct", "union", "enum"):
             return Named(word)
         if self._tokens[-1] not in ("{", "switch"):

@@ -13,12 +13,10 @@ from typing import TypeAlias
 
 from indexer.chains.stellar.xdr.schema import (
     Array,
-    Bool,
     Enumeration,
     Named,
     Number,
     Octets,
-    Optional,
     Structure,
     Type,
     Union,
@@ -83,12 +81,8 @@ def _compile(kind: Type) -> _Compiled:
                 _recursive[name] = _as_skipper(_compiled[name])
                 _in_progress.remove(name)
             return _compiled[name]
-        case Bool():
-            return _union({0: 0, 1: 0})
         case Enumeration(values):
             return _union(dict.fromkeys(values, 0))
-        case Optional(element):
-            return _union({0: 0, 1: _compile(element)})
         case Union(arms):
             return _union({v: 0 if arm is None else _compile(arm) for v, arm in arms.items()})
         case Octets(size, counted=True):

@@ -15,7 +15,6 @@ from indexer.chains.stellar.xdr.schema import (
     Enumeration,
     Named,
     Octets,
-    Optional,
     Structure,
     Union,
     load_schema,
@@ -116,7 +115,7 @@ def test_definitions_are_parsed() -> None:
     assert SCHEMA.types["Hash"] == Octets(32, counted=False)
     assert SCHEMA.types["LedgerEntryChanges"] == Array(Named("LedgerEntryChange"), MAX_LENGTH, True)
     assert SCHEMA.types["PublicKeyType"] == Enumeration(frozenset({0}))
-    assert SCHEMA.types["SponsorshipDescriptor"] == Optional(Named("AccountID"))
+    assert SCHEMA.types["SponsorshipDescriptor"] == Union({0: None, 1: Named("AccountID")})
     event = SCHEMA.types["ContractEvent"]
     assert isinstance(event, Structure)
     assert [name for name, _ in event.fields] == ["ext", "contractID", "type", "body"]

@@ -12,12 +12,10 @@ from stellar_sdk import scval
 
 from indexer.chains.stellar.xdr.schema import (
     Array,
-    Bool,
     Enumeration,
     Named,
     Number,
     Octets,
-    Optional,
     Structure,
     Type,
     Union,
@@ -35,8 +33,6 @@ def _encoded(kind: Type, rng: random.Random, depth: int = 0) -> bytes:
     match kind:
         case Number(size):
             return rng.randbytes(size)
-        case Bool():
-            return _word(rng.randrange(2))
         case Named(name):
             return _encoded(SDK_TYPES[name], rng, depth + 1)
         case Enumeration(values):
@@ -50,10 +46,6 @@ def _encoded(kind: Type, rng: random.Random, depth: int = 0) -> bytes:
             )
             items = b"".join(_encoded(element, rng, depth) for _ in range(length))
             return (_word(length) if counted else b"") + items
-        case Optional(element):
-            if depth > MAX_DEPTH or rng.randrange(2):
-                return _word(0)
-            return _word(1) + _encoded(element, rng, depth)
         case Structure(parts):
             return b"".join(_encoded(part, rng, depth) for _, part in parts)
         case Union(arms):
@@ -65,7 +57,7 @@ def _encoded(kind: Type, rng: random.Random, depth: int = 0) -> bytes:
 
 
 def _is_shallow(arm: Type | None) -> bool:
-    return arm is None or isinstance(arm, Number | Bool | Octets | Optional | Array)
+    return arm is None or isinstance(arm, Number | Octets | Array)
 
 
 def _word(value: int) -> bytes:
