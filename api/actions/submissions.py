@@ -5,8 +5,9 @@ from api.actions.store import AcceptedSubmission, mismatch, require_not_submitte
 from api.deps import deps, require_accounts, require_evm, snapshot
 from api.errors import Unprocessable
 from api.transfers.access import OwnedTransferId
-from indexer.actions.evm_check import Match, Mismatch, check_order, check_payment
-from indexer.actions.stellar_check import InvalidSubmission, check_signed, master_key_rules
+from indexer.actions.agreed import Mismatch
+from indexer.actions.evm_check import Match, check_order, check_payment
+from indexer.actions.stellar_check import check_signed, master_key_rules
 from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, is_evm
 
@@ -18,9 +19,9 @@ def check_deposit_hint(chain: ChainId, address: EvmAddress, tx: TxHash) -> None:
     yet may be a valid payment.
     """
     mined = require_evm().mined(chain, tx)
-    verdict = None if mined is None else check_payment(deps().network, address, mined)
-    if isinstance(verdict, Mismatch):
-        raise mismatch(verdict.message, *verdict.fields)
+    found = None if mined is None else check_payment(deps().network, address, mined)
+    if found is not None:
+        raise mismatch(found.message, *found.fields)
 
 
 def accept_evm_tx(
@@ -64,7 +65,7 @@ def accept_stellar_tx(
     rules = require_accounts().signing_rules(owner) or master_key_rules(owner)
     now = deps().clock()
     verdict = check_signed(network.stellar.passphrase, issued, rules, signed_xdr, now)
-    if isinstance(verdict, InvalidSubmission):
-        raise mismatch(verdict.message, verdict.field)
+    if isinstance(verdict, Mismatch):
+        raise mismatch(verdict.message, *verdict.fields)
     opens_trustline = any(each.tx == verdict.tx for each in sponsored)
     return AcceptedSubmission(verdict.tx, (0,), verdict.envelope, opens_trustline)

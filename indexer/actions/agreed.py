@@ -1,4 +1,4 @@
-"""The agreement of a transfer: the owner signs exactly this."""
+"""What the owner of a transfer signs exactly, and how a submission differs from it."""
 
 from dataclasses import dataclass
 
@@ -30,3 +30,13 @@ class Agreement(TransferTerms):
         if rest or not 0 < least <= self.amount_in:
             raise ValueError(f"{self.amount_out} cannot be what arrives of {self.amount_in}")
         return BaseUnits(least)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a submitted transaction is none of the issued ones."""
+
+    fields: tuple[str, ...]
+    """Of an EVM transaction `status`, `contract`, or the fields that differ in the nearest log; on
+    Stellar `signed_xdr`, `transaction`, `signatures` or `time`."""
+    message: str

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
+from indexer.actions.agreed import Mismatch
 from indexer.actions.evm_calls import BurnOrder, EvmOrder, SendOrder, spender
 from indexer.addresses import contract_as_bytes32
 from indexer.bridges.cctp.events import DepositForBurn
@@ -42,25 +43,13 @@ class Match:
     """Indexes of the matching logs in the transaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """Why a transaction carries out no order."""
-
-    fields: tuple[str, ...]
-    """`status`, `contract`, or the fields that differ in the nearest log."""
-    message: str
-
-
-CheckResult: TypeAlias = Match | Mismatch
-
-
 _Fields: TypeAlias = dict[str, tuple[object, object]]
 """Field → its value in the order, and in the log."""
 
 
 def check_order(
     network: Network, payer: EvmAddress, orders: Sequence[EvmOrder], mined: MinedTx
-) -> CheckResult:
+) -> Match | Mismatch:
     """Whether `payer` carried out one of the orders issued to it.
 
     Raises `ValueError` without an order, or for a chain that is not EVM.
@@ -94,8 +83,8 @@ def check_order(
     return Mismatch(tuple(nearest), f"{mined.tx}: {said}")
 
 
-def check_payment(network: Network, address: EvmAddress, mined: MinedTx) -> CheckResult:
-    """Whether a transaction pays an indexed token to a deposit address.
+def check_payment(network: Network, address: EvmAddress, mined: MinedTx) -> Mismatch | None:
+    """Why a transaction pays no indexed token to a deposit address; None if it pays one.
 
     Raises `ValueError` for a chain that is not EVM.
     """
@@ -104,14 +93,10 @@ def check_payment(network: Network, address: EvmAddress, mined: MinedTx) -> Chec
         raise ValueError(f"{mined.chain} has no deposit addresses")
     if not mined.succeeded:
         return Mismatch(("status",), f"{mined.tx} failed: it moved nothing")
-    logs = tuple(
-        log
-        for log, event in _events(chain, mined.logs)
-        if isinstance(event, Erc20Transfer) and event.recipient == address
-    )
-    if not logs:
-        return Mismatch(("recipient",), f"{mined.tx} pays no token to {address}")
-    return Match(logs)
+    paid = (event for _, event in _events(chain, mined.logs) if isinstance(event, Erc20Transfer))
+    if any(event.recipient == address for event in paid):
+        return None
+    return Mismatch(("recipient",), f"{mined.tx} pays no token to {address}")
 
 
 def _events(chain: EvmChain, logs: Sequence[EvmLog]) -> Iterator[tuple[int, Event]]:

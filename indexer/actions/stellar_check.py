@@ -8,11 +8,11 @@ import base64
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TypeAlias
 
 from stellar_sdk import Keypair, xdr
 from stellar_sdk.exceptions import BadSignatureError
 
+from indexer.actions.agreed import Mismatch
 from indexer.actions.stellar_tx import IssuedTransaction
 from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
@@ -33,18 +33,6 @@ class SignedTx:
     envelope: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidSubmission:
-    """Why a submission is rejected."""
-
-    field: str
-    """`signed_xdr`, `transaction`, `signatures` or `time`."""
-    message: str
-
-
-StellarVerdict: TypeAlias = SignedTx | InvalidSubmission
-
-
 def master_key_rules(account: StellarAddress) -> SigningRules:
     """Signing rules of an account that does not exist yet: its own key."""
     return SigningRules(account, 0, (Signer(account, 1),))
@@ -56,30 +44,25 @@ def check_signed(
     rules: SigningRules,
     signed_xdr: str,
     now: UnixSeconds,
-) -> StellarVerdict:
+) -> SignedTx | Mismatch:
     """Verify a submission against all issued transactions; `rules`: of the owner's account."""
     try:
         submitted = _read(signed_xdr)
     except ValueError as error:
-        return InvalidSubmission("signed_xdr", str(error))
+        return Mismatch(("signed_xdr",), str(error))
     message = _hash(passphrase, submitted.body)
     tx = TxHash(message.hex())
-    asked = next((each for each in issued if each.tx == tx), None)
-    if asked is None:
-        return InvalidSubmission(
-            "transaction", f"{tx} was not issued for this transfer: see its action"
-        )
+    if tx not in {each.tx for each in issued}:
+        return Mismatch(("transaction",), f"{tx} was not issued for this transfer: see its action")
     wrong = _signature_problem(rules, message, submitted.signatures)
     if wrong is not None:
-        return InvalidSubmission("signatures", wrong)
+        return Mismatch(("signatures",), wrong)
     bounds = submitted.body.cond.time_bounds
     if bounds is None:
         raise ValueError("a transaction was issued that never expires")
     latest = bounds.max_time.time_point.uint64
     if latest < now + MIN_SECONDS_LEFT:
-        return InvalidSubmission(
-            "time", f"no ledger takes it after {latest}: ask for the action again"
-        )
+        return Mismatch(("time",), f"no ledger takes it after {latest}: ask for the action again")
     return SignedTx(tx, submitted.raw)
 
 

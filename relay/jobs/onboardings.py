@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, text
 from stellar_sdk import TransactionBuilder, TransactionEnvelope
 
+from indexer.actions.agreed import Mismatch
 from indexer.actions.onboarding import (
     MAX_COST,
     VALID_SECONDS,
@@ -19,7 +20,7 @@ from indexer.actions.onboarding import (
     parse_onboarding,
     reserves,
 )
-from indexer.actions.stellar_check import InvalidSubmission, check_signed, master_key_rules
+from indexer.actions.stellar_check import check_signed, master_key_rules
 from indexer.actions.stellar_tx import parse_tx
 from indexer.errors import CallReverted
 from indexer.movements.fold import STELLAR_PER_SHARED
@@ -168,7 +169,7 @@ class SponsorSender(SequenceSender):
         rules = master_key_rules(newcomer.owner) if account is None else account.rules
         consent = base64.b64encode(call.consent).decode()
         verdict = check_signed(passphrase, [issued], rules, consent, self.window.latest)
-        if isinstance(verdict, InvalidSubmission):
+        if isinstance(verdict, Mismatch):
             raise CallReverted(verdict.message)
         envelope = TransactionBuilder.from_xdr(consent, passphrase)
         if not isinstance(envelope, TransactionEnvelope):

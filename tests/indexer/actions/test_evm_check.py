@@ -7,8 +7,9 @@ from eth_abi.abi import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexer.actions.agreed import Mismatch
 from indexer.actions.evm_calls import BurnOrder, SendOrder, evm_order
-from indexer.actions.evm_check import Match, Mismatch, check_order
+from indexer.actions.evm_check import Match, check_order
 from indexer.chains.evm.abi import topic_of
 from tests.factories.actions import (
     ETHEREUM,

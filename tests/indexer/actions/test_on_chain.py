@@ -13,9 +13,9 @@ from devnet.evm import EvmDevnet, dev_account
 from devnet.evm_deployment import deploy
 from devnet.evm_node import AnvilProcess, Reverted, artifact
 from devnet.world import remotes_of_evm
-from indexer.actions.agreed import Agreement
+from indexer.actions.agreed import Agreement, Mismatch
 from indexer.actions.evm_calls import UnsignedCall, evm_calls, evm_order
-from indexer.actions.evm_check import Match, MinedTx, Mismatch, check_order
+from indexer.actions.evm_check import Match, MinedTx, check_order
 from indexer.chain_state.evm import EvmState
 from indexer.config.networks import Network, load_network
 from indexer.errors import NodeUnavailable

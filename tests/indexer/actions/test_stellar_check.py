@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from stellar_sdk import Keypair, TransactionBuilder, TransactionEnvelope, xdr
 
+from indexer.actions.agreed import Mismatch
 from indexer.actions.onboarding import OnboardingTerms, onboarding_tx
 from indexer.actions.stellar_check import (
     MAX_ENVELOPE_CHARS,
     MIN_SECONDS_LEFT,
-    InvalidSubmission,
     SignedTx,
     check_signed,
     master_key_rules,
@@ -57,8 +57,9 @@ def judged(text: str, rules: SigningRules = RULES, now: int = NOW, issued: Any =
 
 def field_of(*args: Any, **kwargs: Any) -> str:
     verdict = judged(*args, **kwargs)
-    assert isinstance(verdict, InvalidSubmission), verdict
-    return verdict.field
+    assert isinstance(verdict, Mismatch), verdict
+    [field] = verdict.fields
+    return field
 
 
 def test_issued_and_signed_transaction_is_accepted_unchanged():
@@ -187,7 +188,7 @@ def test_owner_signs_an_onboarding_before_its_sponsor():
     verdict = judged(signed(issued, OWNER), master_key_rules(ADDRESS), issued=(issued,))
     assert isinstance(verdict, SignedTx)
     bare = judged(issued.envelope, master_key_rules(ADDRESS), issued=(issued,))
-    assert bare.field == "signatures"
+    assert bare.fields == ("signatures",)
     assert field_of(signed(issued, OWNER, OTHER), master_key_rules(ADDRESS), issued=(issued,)) == (
         "signatures"
     )
