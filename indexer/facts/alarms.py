@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 from sqlalchemy.dialects import postgresql
 
 from warehouse_schema.facts import alarms
@@ -36,29 +36,18 @@ def raise_alarm(conn: Connection, chain: ChainId, kind: str, subject: str, detai
 
 def clear_alarm(conn: Connection, chain: ChainId, kind: str, subject: str) -> None:
     """Clear the open alarm of that kind and subject, if there is one."""
-    conn.execute(
-        update(alarms)
-        .where(
-            alarms.c.chain == chain,
-            alarms.c.kind == kind,
-            alarms.c.subject == subject,
-            alarms.c.cleared_at.is_(None),
-        )
-        .values(cleared_at=func.clock_timestamp())
-    )
+    _clear(conn, chain, alarms.c.kind == kind, alarms.c.subject == subject)
 
 
 def clear_alarms_about(conn: Connection, chain: ChainId, *subjects: str) -> int:
     """Clear open alarms of every kind about these subjects. Returns how many."""
-    return conn.execute(
-        update(alarms)
-        .where(
-            alarms.c.chain == chain,
-            alarms.c.subject == any_of(subjects),
-            alarms.c.cleared_at.is_(None),
-        )
-        .values(cleared_at=func.clock_timestamp())
-    ).rowcount
+    return _clear(conn, chain, alarms.c.subject == any_of(subjects))
+
+
+def _clear(conn: Connection, chain: ChainId, *conditions: ColumnElement[bool]) -> int:
+    is_open = alarms.c.cleared_at.is_(None)
+    cleared = update(alarms).where(alarms.c.chain == chain, *conditions, is_open)
+    return conn.execute(cleared.values(cleared_at=func.clock_timestamp())).rowcount
 
 
 def open_alarms(conn: Connection, chain: ChainId | None = None) -> list[Alarm]:

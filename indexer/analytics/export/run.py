@@ -83,12 +83,12 @@ def export(
 def _export_day(conn: Connection, what: ExportSet, files: ExportFolder, day: date) -> DayWritten:
     # In this snapshot the day may have changed, or be open again.
     check_days_closed(conn, what, [day])
-    state, located = _states(conn, what)[day], locate_day(conn, day)
+    state, heights = _states(conn, what)[day], locate_day(conn, day)
     files.begin(what.name, day)
-    rows = {
-        table.name: files.write(table.name, day, schema_of(table), read_day(conn, table, located))
-        for table in what.tables
-    }
+    rows = {}
+    for table in what.tables:
+        frames = read_day(conn, table, day, heights)
+        rows[table.name] = files.write(table.name, day, schema_of(table), frames)
     files.finish(what.name, day, DayMarker(state, rows))
     return DayWritten(what.name, day, rows)
 

@@ -16,7 +16,7 @@ Columns have the table's names and order, without `day`, which is the folder. Ty
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 from sqlalchemy import Column, Connection, Select, Table, select
@@ -60,28 +60,24 @@ def schema_of(table: Table) -> dict[str, pl.DataType]:
     return schema
 
 
-@dataclass(frozen=True, slots=True)
-class ExportDay:
-    """A day and its heights on each chain."""
-
-    day: date
-    heights: Mapping[ChainId, tuple[Height, Height]]
-    """By chain: the first height of the day, and of the next day."""
+HeightsByChain: TypeAlias = Mapping[ChainId, tuple[Height, Height]]
+"""By chain: the first height of a day, and of the next day."""
 
 
-def locate_day(conn: Connection, day: date) -> ExportDay:
+def locate_day(conn: Connection, day: date) -> HeightsByChain:
     """The day's heights on every ingested chain."""
-    chains = ingested_chains(conn)
-    return ExportDay(day, {chain: heights_of(conn, chain, day, day) for chain in chains})
+    return {chain: heights_of(conn, chain, day, day) for chain in ingested_chains(conn)}
 
 
-def read_day(conn: Connection, table: Table, place: ExportDay) -> Iterator[pl.DataFrame]:
+def read_day(
+    conn: Connection, table: Table, day: date, heights: HeightsByChain
+) -> Iterator[pl.DataFrame]:
     """A table's rows of one day: facts by chain, height and position, figures by their key.
 
     In frames of some megabytes; the transaction has to stay open until the last.
     """
     schema = pl.Schema(schema_of(table))
-    for query in _queries(table, place):
+    for query in _queries(table, day, heights):
         for frame in read_frames(conn, query):
             yield frame.cast(schema)
 
@@ -90,12 +86,12 @@ def _columns(table: Table) -> list[Column[Any]]:
     return [column for column in table.columns if column.name != "day"]
 
 
-def _queries(table: Table, place: ExportDay) -> Iterator[Select[Any]]:
+def _queries(table: Table, day: date, heights: HeightsByChain) -> Iterator[Select[Any]]:
     query = select(*_columns(table))
     if table in FIGURES.tables:
-        yield query.where(table.c.day == place.day).order_by(*table.primary_key)
+        yield query.where(table.c.day == day).order_by(*table.primary_key)
         return
     order = [table.c[name] for name in ("height", "position") if name in table.c]
-    for chain, (begin, end) in place.heights.items():
+    for chain, (begin, end) in heights.items():
         of_day = (table.c.chain == chain) & (table.c.height >= begin) & (table.c.height < end)
         yield query.where(of_day).order_by(*order)
