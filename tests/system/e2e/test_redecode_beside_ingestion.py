@@ -1,4 +1,4 @@
-"""Revision commands beside ingestion: killed in the middle and run again."""
+"""Redecode commands beside ingestion: killed in the middle and run again."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ FINAL_EVENTS = (BLOCKS - 65) * SENDS
 
 
 @contextmanager
-def revise(database: URL, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def redecoding(database: URL, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """`isthmus redecode …`, killed when the block ends before it did."""
     url = database.set(drivername="postgresql").render_as_string(hide_password=False)
     process = subprocess.Popen(
@@ -47,7 +47,7 @@ def revise(database: URL, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def run(database: URL, *arguments: str, answer: str = "") -> tuple[int, str]:
-    with revise(database, *arguments) as process:
+    with redecoding(database, *arguments) as process:
         out, err = process.communicate(answer, timeout=100)
         assert "Traceback" not in err, err
         return process.returncode, out
@@ -78,13 +78,13 @@ def chain(engine: Engine, indexer_engine: Engine) -> FakeChain:
 
 
 @pytest.mark.timeout(300)
-def test_killed_revision_commands_resume_and_swap_once(
+def test_killed_redecode_commands_resume_and_swap_once(
     database: URL, engine: Engine, indexer_engine: Engine, chain: FakeChain
 ) -> None:
     before = standing(engine)
     assert run(database, "start", "eip155:1")[0] == 0
 
-    with revise(database, "fill") as process:
+    with redecoding(database, "fill") as process:
         assert process.stdout is not None
         assert "decoded anew to 34 of 65" in process.stdout.readline()
     code, said = run(database, "fill")
@@ -123,7 +123,7 @@ def kill_while_it_swaps(database: URL, engine: Engine) -> None:
     )
     with engine.connect() as holder, engine.connect() as looker:
         holder.execute(text("LOCK TABLE projections.movements IN SHARE MODE"))
-        with revise(database, "swap", "--yes") as process:
+        with redecoding(database, "swap", "--yes") as process:
             while looker.scalar(waits) == 0:
                 assert process.poll() is None, "it ended before it was killed"
                 looker.rollback()
