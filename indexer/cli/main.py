@@ -1,5 +1,5 @@
 """The command `isthmus`. Commands return their exit code: 0, 1 for a finding or an error, 2 for a
-wrong call. `api`, `page` and `migrate` return 2 for a wrong setting, the others 1.
+wrong call or setting.
 
 Imports are inside of the commands: a start imports what its command needs, and no process but the
 relay's imports what reads the relay's keys.

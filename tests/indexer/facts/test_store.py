@@ -266,7 +266,7 @@ def test_deleting_nothing_changes_nothing(connection: Connection) -> None:
 
 
 def test_copy_rows_of_any_table(connection: Connection) -> None:
-    rows = [("rail", True, 1, 25, "verifier", ["EUR", 'a "b"', ""])]
+    rows = [("rail", True, 1, 25, "verifier", ("EUR", 'a "b"', ""))]
     assert copy_rows(connection, projections.rails, rows) == 1
     assert connection.execute(select(projections.rails)).all() == rows
     assert copy_rows(connection, projections.rails, iter(())) == 0
