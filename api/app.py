@@ -10,7 +10,7 @@ from api.actions.views import actions
 from api.asyncapi import asyncapi
 from api.auth.owner import init_authenticator
 from api.auth.session import session
-from api.auth.views import auth, init_sep10_responses
+from api.auth.views import auth
 from api.browser_headers import register_browser_headers
 from api.deps import Deps, register_deps
 from api.document.views import document, register_documents
@@ -68,7 +68,6 @@ def create_app(deps: Deps) -> Flask:
     app.before_request(validate_query)
     register_error_handlers(app)
     register_body_errors(app)
-    init_sep10_responses(app)
     for blueprint in (
         *(health, auth, session, document, market),
         *(routes, status, quotes, transfers, actions, webhooks),

@@ -219,12 +219,6 @@ class Conflict(ApiError):
     code = "CONFLICT"
 
 
-class UnsupportedMediaType(ApiError):
-    """The path takes another Content-Type."""
-
-    code = "UNSUPPORTED_MEDIA_TYPE"
-
-
 class Unprocessable(ApiError):
     """Well-formed, and refused."""
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from flask import request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from api.errors import BadRequest, UnsupportedMediaType
+from api.errors import ApiError, BadRequest
 from api.operation import DEFAULT_LIMIT, MAX_LIMIT
 from indexer.chains.http.client import exceeds_json_depth
 
@@ -46,9 +46,9 @@ M = TypeVar("M", bound=Strict)
 
 
 def read_body(model: type[M]) -> M:
-    """The request's JSON object.
+    """The request's JSON object. Raises `BadRequest` that names the member.
 
-    Raises `UnsupportedMediaType`, or `BadRequest` that names the member.
+    Also raises `UNSUPPORTED_MEDIA_TYPE`.
     """
     _require_media_type(JSON)
     return _read_json_body(model)
@@ -95,10 +95,11 @@ def canonical_hex(text: str, digits: int) -> str | None:
 
 def _require_media_type(*accepted: str) -> None:
     if request.mimetype not in accepted:
-        raise UnsupportedMediaType(f"the body must be {' or '.join(accepted)}")
+        wanted = " or ".join(accepted)
+        raise ApiError(f"the body must be {wanted}", code="UNSUPPORTED_MEDIA_TYPE")
     charset = request.mimetype_params.get("charset", "utf-8")
     if charset.lower() not in ("utf-8", "utf8"):
-        raise UnsupportedMediaType("the body must be UTF-8")
+        raise ApiError("the body must be UTF-8", code="UNSUPPORTED_MEDIA_TYPE")
 
 
 def _decode(raw: bytes, what: str, code: str) -> str:

@@ -15,14 +15,8 @@ MAX_DELETED = 100
 """Per login: more than it adds, and few enough to be fast."""
 
 
-class ChallengeUsed(ChallengeRefused):
-    """It was exchanged for a token before."""
-
-    code = "CHALLENGE_USED"
-
-
 def use(connection: Connection, challenge: SignInChallenge) -> None:
-    """Mark a challenge as used. Raises `ChallengeUsed`.
+    """Mark a challenge as used. Raises `ChallengeRefused` if it was used before.
 
     Of concurrent requests one succeeds; the others wait until its transaction ends.
     """
@@ -37,7 +31,9 @@ def use(connection: Connection, challenge: SignInChallenge) -> None:
         .returning(literal(1))
     )
     if connection.execute(used).scalar() is None:
-        raise ChallengeUsed("this challenge was used already; ask for a new one")
+        raise ChallengeRefused(
+            "this challenge was used already; ask for a new one", code="CHALLENGE_USED"
+        )
     # A CTE: Postgres might evaluate a plain subquery more than once. Skips rows that another
     # transaction deletes.
     expired = (

@@ -44,7 +44,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 _LOOPBACK = (*_LOOPBACK_NAMES, "::1")
 _MASTER_KEY_WEIGHT = 1
 _XDR_ERRORS = (ValueError, EOFError, TypeError, xdrlib3.Error)
-"""Errors of the library for bytes that are no envelope."""
+"""Errors of the library for invalid XDR."""
 
 
 class ChallengeRefused(BadRequest):
@@ -105,12 +105,14 @@ class Sep10:
     def read(self, text: str) -> SignInChallenge:
         """Raises `ChallengeRefused` for anything but a challenge of ours."""
         if len(text) > MAX_CHALLENGE_LENGTH:
-            raise ChallengeRefused(f"longer than {MAX_CHALLENGE_LENGTH} characters")
+            raise ChallengeRefused(
+                f"the challenge is longer than {MAX_CHALLENGE_LENGTH} characters"
+            )
         try:
             # Some clients wrap their lines.
             raw = base64.b64decode("".join(text.split()), validate=True)
         except ValueError as error:
-            raise ChallengeRefused("not base64") from error
+            raise ChallengeRefused("the challenge is not base64") from error
         parts = _parse_envelope(raw)
         canonical = base64.b64encode(raw).decode()
         try:
@@ -122,7 +124,7 @@ class Sep10:
                 self.passphrase,
             )
         except (InvalidSep10ChallengeError, *_XDR_ERRORS) as error:
-            raise ChallengeRefused(f"not a challenge that we take: {error}") from error
+            raise ChallengeRefused(f"not a valid challenge: {error}") from error
         if parts.account == self.signing_key or parts.server != self.signing_key:
             raise ChallengeRefused("the operations must be the account's, then the server's")
         return SignInChallenge(
@@ -141,7 +143,9 @@ class Sep10:
         """
         if rules is None:
             if challenge.signatures != 2:
-                raise ChallengeRefused("an account not on the ledger signs once, with its key")
+                raise ChallengeRefused(
+                    "an account that is not on the ledger signs once, with its key"
+                )
             signers = [Ed25519PublicKeySigner(challenge.account, _MASTER_KEY_WEIGHT)]
             threshold = _MASTER_KEY_WEIGHT
         else:
@@ -163,7 +167,7 @@ class Sep10:
                 signers,
             )
         except InvalidSep10ChallengeError as error:
-            raise ChallengeRefused(f"not signed as the account requires: {error}") from error
+            raise ChallengeRefused(f"the signatures are not sufficient: {error}") from error
 
 
 def sep10_from_settings(settings: ApiSettings, passphrase: str) -> Sep10 | None:
@@ -225,41 +229,43 @@ def _parse_envelope(raw: bytes) -> _EnvelopeParts:
     try:
         envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
     except _XDR_ERRORS as error:
-        raise ChallengeRefused("not a transaction envelope in XDR") from error
+        raise ChallengeRefused("the challenge is not an envelope in XDR") from error
     if envelope.to_xdr_bytes() != raw:
         # For example a bool that is neither 0 nor 1, which the library accepts.
-        raise ChallengeRefused("not the one way to write an envelope in XDR")
+        raise ChallengeRefused("the challenge is not canonical XDR")
     if envelope.v1 is None:
-        raise ChallengeRefused(f"an envelope of type {envelope.type.name}")
+        raise ChallengeRefused(f"the envelope must not be of type {envelope.type.name}")
     transaction, signatures = envelope.v1.tx, envelope.v1.signatures
     _plain_account(transaction.source_account)
     if transaction.memo.type != xdr.MemoType.MEMO_NONE:
-        raise ChallengeRefused("a memo: accounts that share a key are not served")
+        raise ChallengeRefused("memos are not supported")
     operations = transaction.operations
     if len(operations) != 2:
-        raise ChallengeRefused(f"{len(operations)} operations; a challenge of ours has two")
+        raise ChallengeRefused(f"the challenge has {len(operations)} operations and must have 2")
     entries = [operation.body.manage_data_op for operation in operations]
     if entries[0] is None or entries[1] is None:
-        raise ChallengeRefused("an operation that is no manage_data")
+        raise ChallengeRefused("the operations must be manage_data")
     if entries[1].data_name.string64 != b"web_auth_domain":
         raise ChallengeRefused("the second operation must be web_auth_domain")
     account, server = (_plain_account(operation.source_account) for operation in operations)
     conditions = transaction.cond
     bounds = conditions.time_bounds
     if conditions.type != xdr.PreconditionType.PRECOND_TIME or bounds is None:
-        raise ChallengeRefused("no time bounds, or more conditions than those")
+        raise ChallengeRefused("the preconditions must be time bounds alone")
     start, end = bounds.min_time.time_point.uint64, bounds.max_time.time_point.uint64
     if not 0 <= end - start <= WINDOW_SECONDS:
-        raise ChallengeRefused(f"good for {end - start} s; {WINDOW_SECONDS} are the most")
+        raise ChallengeRefused(
+            f"the challenge is valid for {end - start} s; the maximum is {WINDOW_SECONDS}"
+        )
     if any(len(each.signature.signature) != _SIGNATURE_BYTES for each in signatures):
-        raise ChallengeRefused("a signature that is not of 64 bytes")
+        raise ChallengeRefused("a signature has not 64 bytes")
     if len(signatures) < 2:
-        raise ChallengeRefused("not signed by the account and by us")
+        raise ChallengeRefused("the account and the server must sign")
     return _EnvelopeParts(account, server, UnixSeconds(end), len(signatures))
 
 
 def _plain_account(source: xdr.MuxedAccount | None) -> StellarAddress:
     """Raises `ChallengeRefused` for a muxed account and for none."""
     if source is None or source.ed25519 is None:
-        raise ChallengeRefused("an operation without an account, or of a muxed one")
+        raise ChallengeRefused("each operation must have an account that is not muxed")
     return bytes32_as_account(bytes32(source.ed25519.uint256))

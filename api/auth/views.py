@@ -3,7 +3,7 @@
 from typing import Any
 
 import orjson
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from api.auth import schema
@@ -35,12 +35,6 @@ class SignedChallenge(Strict):
     """The body of `POST /auth`."""
 
     transaction: str
-
-
-class SignInOff(NotFound):
-    """SEP-10 is not configured."""
-
-    code = "SIGN_IN_OFF"
 
 
 @auth.get(TOML)
@@ -131,23 +125,20 @@ def take_challenge() -> schema.Token:
 
 
 def _require_sign_in() -> tuple[Sep10, Accounts, Tokens]:
-    """Raises `SignInOff` unless all of them are configured."""
+    """Raises `NotFound` unless all of them are configured."""
     configured = deps()
     sep10, accounts, tokens = configured.sep10, configured.accounts, configured.tokens
     if sep10 is None or accounts is None or tokens is None:
-        raise SignInOff("this service has no SEP-10 login")
+        raise NotFound("this service has no SEP-10 login", code="SIGN_IN_OFF")
     return sep10, accounts, tokens
 
 
-def init_sep10_responses(app: Flask) -> None:
+@auth.after_app_request
+def add_sep10_members(response: Response) -> Response:
     """Headers and errors of SEP-10 on every response of its path, also errors of the router.
 
     `api.browser_headers` lets pages of any origin read them.
     """
-    app.after_request(_add_sep10_members)
-
-
-def _add_sep10_members(response: Response) -> Response:
     if request.path != AUTH:
         return response
     response.headers["Cache-Control"] = "no-store"

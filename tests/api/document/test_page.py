@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from api.document.page import FILES, HEADERS, PAGE, STATIC
+from api.document.views import FILES, HEADERS, PAGE, STATIC
 
 ROOT = Path(__file__).resolve().parents[3]
 VENDOR = STATIC / "vendor" / "swagger-ui"
