@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum, auto
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import dagster as dg
 
@@ -21,6 +21,7 @@ class DataclassReport(Protocol):
 
 
 S = TypeVar("S", bound=DataclassReport)
+P = TypeVar("P")
 
 
 def add_reports(before: S, after: S) -> S:
@@ -138,6 +139,39 @@ class AssetReporter(Generic[S]):
     key: dg.AssetKey
     metadata: Callable[[S, float], Metadata]
     later: LaterReports
+
+
+class LatestReporter(Generic[P]):
+    """Writes the latest report, every few seconds and at the end of its block."""
+
+    def __init__(
+        self,
+        write: Callable[[P], None],
+        every: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._write, self._every, self._clock = write, every, clock
+        self._written_at = clock()
+        self._pending: P | None = None
+
+    def __call__(self, report: P) -> None:
+        """Take one report; write it if it is time."""
+        self._pending = report
+        if self._clock() - self._written_at >= self._every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the pending report, if there is one."""
+        report, self._pending = self._pending, None
+        if report is not None:
+            self._written_at = self._clock()
+            self._write(report)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.flush()
 
 
 class Reporter(Generic[S]):

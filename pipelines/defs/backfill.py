@@ -28,7 +28,7 @@ from pipelines.defs.names import blocks_key
 from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.executors import executor_of
 from pipelines.failures import failures_for_dagster, retry_in_process
-from pipelines.reports import Metadata
+from pipelines.reports import LatestReporter, Metadata
 from warehouse_schema.identifiers import ChainId, Height
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def backfills(settings: Settings) -> dg.Definitions:
             failures_for_dagster(context),
             warehouse.engine() as engine,
             nodes.reader(ChainId(config.chain)) as reader,
-            BackfillReporter(context, config.report_seconds) as report,
+            backfill_reporter(context, config.report_seconds) as report,
         ):
             first, _, last = str(context.get_mapping_key()).partition("_")
             span, check = (Height(int(first)), Height(int(last))), RunCheck(context)
@@ -128,7 +128,7 @@ def backfills(settings: Settings) -> dg.Definitions:
         with (
             failures_for_dagster(context),
             warehouse.engine() as engine,
-            BackfillReporter(context, config.report_seconds) as report,
+            backfill_reporter(context, config.report_seconds) as report,
         ):
             finish_backfill(engine, network, ChainId(config.chain), config.whole, report)
 
@@ -196,59 +196,29 @@ class RunCheck:
                 raise dg.Failure(f"the span before this one failed: {key}", allow_retries=False)
 
 
-class BackfillReporter:
-    """Logs a backfill's progress, every few seconds and at the end of a step.
+def backfill_reporter(
+    context: dg.OpExecutionContext, every: float
+) -> "LatestReporter[BackfillProgress]":
+    """Logs a backfill's progress: how far, how fast, the remaining time of its current step.
 
     As observations of the chain's blocks: a materialization would make their checks count as not
     evaluated, and look like a follower's progress. Rates are of all steps together: the step that
     commits has seen the others commit while it waited.
     """
 
-    def __init__(
-        self,
-        context: dg.OpExecutionContext,
-        every: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._context = context
-        self._every = every
-        self._clock = clock
-        self._since = clock()
-        self._pending: BackfillProgress | None = None
+    def write(progress: "BackfillProgress") -> None:
+        context.log.info(str(progress))
+        remaining = progress.seconds_left
+        metadata: Metadata = {
+            "backfill": f"{progress.first} to {progress.last}",
+            "backfill_step": progress.step,
+            "backfilled_percent": round(100 * progress.share, 2),
+            "backfilled_to": progress.done,
+            "blocks_per_second": round(progress.blocks_per_second, 1),
+            "events_per_second": round(progress.events_per_second, 1),
+            "seconds_left": None if remaining is None else round(remaining),
+            "events": progress.events,
+        }
+        context.log_event(dg.AssetObservation(blocks_key(progress.chain), metadata=metadata))
 
-    def __call__(self, progress: "BackfillProgress") -> None:
-        """Add one commit; log if it is time."""
-        self._pending = progress
-        if self._clock() - self._since >= self._every:
-            self._flush()
-
-    def __enter__(self) -> "BackfillReporter":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._flush()
-
-    def _flush(self) -> None:
-        progress, self._pending = self._pending, None
-        if progress is None:
-            return
-        self._since = self._clock()
-        self._context.log.info(str(progress))
-        self._context.log_event(
-            dg.AssetObservation(blocks_key(progress.chain), metadata=backfill_metadata(progress))
-        )
-
-
-def backfill_metadata(progress: "BackfillProgress") -> Metadata:
-    """How far a backfill is, how fast, and the remaining time of its current step."""
-    remaining = progress.seconds_left
-    return {
-        "backfill": f"{progress.first} to {progress.last}",
-        "backfill_step": progress.step,
-        "backfilled_percent": round(100 * progress.share, 2),
-        "backfilled_to": progress.done,
-        "blocks_per_second": round(progress.blocks_per_second, 1),
-        "events_per_second": round(progress.events_per_second, 1),
-        "seconds_left": None if remaining is None else round(remaining),
-        "events": progress.events,
-    }
+    return LatestReporter(write, every)

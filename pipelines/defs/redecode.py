@@ -16,7 +16,7 @@ from indexer.ingest.redecode.run import RedecodeProgress
 from pipelines.defs.names import events_key
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
-from pipelines.reports import Metadata
+from pipelines.reports import LatestReporter, Metadata
 from warehouse_schema.identifiers import ChainId, Height
 
 REDECODE = "redecode"
@@ -112,7 +112,7 @@ def check_metadata(found: run.SwapCheck) -> Metadata:
     }
 
 
-class FillReporter:
+class FillReporter(LatestReporter[RedecodeProgress]):
     """Logs how far each chain is redecoded: at first, every few seconds, and at the end.
 
     As observations of the chain's events: a materialization would make their checks count as not
@@ -125,36 +125,21 @@ class FillReporter:
         every: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(self._log, every, clock)
         self._context = context
-        self._every = every
-        self._clock = clock
         self._started: dict[ChainId, tuple[float, Height]] = {}
-        self._logged_at = float("-inf")
-        self._pending: RedecodeProgress | None = None
-
-    def __enter__(self) -> "FillReporter":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._flush()
 
     def __call__(self, progress: RedecodeProgress) -> None:
         """Add one range; log if it is time."""
         if progress.chain not in self._started:
-            self._flush()
+            self.flush()
             self._started[progress.chain] = (self._clock(), progress.height)
-            self._logged_at = float("-inf")
-        self._pending = progress
-        if self._clock() - self._logged_at >= self._every:
-            self._flush()
+            self._written_at = float("-inf")
+        super().__call__(progress)
 
-    def _flush(self) -> None:
-        progress, self._pending = self._pending, None
-        if progress is None:
-            return
-        self._logged_at = self._clock()
+    def _log(self, progress: RedecodeProgress) -> None:
         since, start = self._started[progress.chain]
-        rate = (progress.height - start) / max(self._logged_at - since, 0.001)
+        rate = (progress.height - start) / max(self._written_at - since, 0.001)
         remaining = (progress.final - progress.height) / rate if rate else None
         speed = ""
         if remaining is not None:
@@ -162,14 +147,10 @@ class FillReporter:
         self._context.log.info(
             f"{progress.chain}: redecoded to {progress.height} of {progress.final}{speed}"
         )
-        self._context.log_event(
-            dg.AssetObservation(
-                events_key(progress.chain),
-                metadata={
-                    "revised_to": progress.height,
-                    "revised_of": progress.final,
-                    "blocks_per_second": round(rate, 1),
-                    "seconds_left": None if remaining is None else round(remaining),
-                },
-            )
-        )
+        metadata: Metadata = {
+            "revised_to": progress.height,
+            "revised_of": progress.final,
+            "blocks_per_second": round(rate, 1),
+            "seconds_left": None if remaining is None else round(remaining),
+        }
+        self._context.log_event(dg.AssetObservation(events_key(progress.chain), metadata=metadata))

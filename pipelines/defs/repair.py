@@ -11,7 +11,7 @@ import dagster as dg
 
 from indexer.config.networks import Network
 from indexer.config.settings import Settings
-from pipelines.defs.backfill import POOL, BackfillReporter
+from pipelines.defs.backfill import POOL, backfill_reporter
 from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.failures import failures_for_dagster
 from pipelines.supervision import IN_FLIGHT
@@ -46,7 +46,7 @@ def _job(network: Network) -> dg.JobDefinition:
             failures_for_dagster(context),
             warehouse.engine() as engine,
             nodes.history(network.stellar.id) as reader,
-            BackfillReporter(context, every=10) as report,
+            backfill_reporter(context, every=10) as report,
         ):
             outcome = repair_gaps(engine, reader, network, report)
         context.log.info(str(outcome))
