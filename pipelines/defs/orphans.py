@@ -8,7 +8,6 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -25,20 +24,13 @@ _ENDED = ("Z", "X")
 """States of a process that has ended and waits for its parent."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedProcess:
-    """The process that was recorded for a run."""
+def is_gone(pid: int, recorded_at: float, start_time: Callable[[int], float | None]) -> bool:
+    """Whether no process of that id runs, or only one that started after it was recorded.
 
-    run_id: str
-    pid: int
-    recorded_at: float
-    """Unix seconds."""
-
-
-def is_gone(process: RecordedProcess, start_time: Callable[[int], float | None]) -> bool:
-    """Whether no process of that id runs, or only one that started after the id was recorded."""
-    started = start_time(process.pid)
-    return started is None or started > process.recorded_at + _REUSE_SECONDS
+    `recorded_at` is in unix seconds.
+    """
+    started = start_time(pid)
+    return started is None or started > recorded_at + _REUSE_SECONDS
 
 
 def sweep(instance: dg.DagsterInstance, start_time: Callable[[int], float | None]) -> list[str]:
@@ -50,7 +42,7 @@ def sweep(instance: dg.DagsterInstance, start_time: Callable[[int], float | None
     ended = []
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         process = process_of(instance, run)
-        if process is not None and is_gone(RecordedProcess(run.run_id, *process), start_time):
+        if process is not None and is_gone(*process, start_time):
             instance.report_run_failed(run, f"its process (pid {process[0]}) is gone")
             ended.append(run.run_id)
     return ended

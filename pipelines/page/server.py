@@ -28,16 +28,12 @@ def serve(settings: PageSettings, workspaces: list[str]) -> None:
         with WorkspaceProcessContext(
             instance, target, version=__version__, read_only=settings.read_only
         ) as context:
-            _run(context, settings)
-
-
-def _run(context: WorkspaceProcessContext, settings: PageSettings) -> None:
-    app = create_app_from_workspace_process_context(context)
-    uvicorn.run(
-        Guard(app, origins=settings.origins, password=settings.password),
-        host=settings.host,
-        port=settings.port,
-        log_level="warning",
-        # A page that is open in a browser keeps its WebSocket.
-        timeout_graceful_shutdown=_STOP_SECONDS,
-    )
+            app = create_app_from_workspace_process_context(context)
+            uvicorn.run(
+                Guard(app, origins=settings.origins, password=settings.password),
+                host=settings.host,
+                port=settings.port,
+                log_level="warning",
+                # A page that is open in a browser keeps its WebSocket.
+                timeout_graceful_shutdown=_STOP_SECONDS,
+            )

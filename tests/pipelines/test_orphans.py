@@ -10,10 +10,8 @@ from dagster import DagsterRunStatus
 from dagster._core.events import EngineEventData
 from dagster._core.test_utils import create_run_for_test
 
-from pipelines.defs.orphans import RecordedProcess, is_gone, process_start_time, sweep
+from pipelines.defs.orphans import is_gone, process_start_time, sweep
 from pipelines.instance import process_of
-
-RECORDED = RecordedProcess("run", pid=7, recorded_at=1_000.0)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +20,7 @@ RECORDED = RecordedProcess("run", pid=7, recorded_at=1_000.0)
     ids=["no process", "older", "within the clocks' error", "a stranger"],
 )
 def test_process_is_gone_if_its_id_is_free_or_reused(born, gone):
-    assert is_gone(RECORDED, lambda pid: {7: born}[pid]) == gone
+    assert is_gone(7, 1_000.0, lambda pid: {7: born}[pid]) == gone
 
 
 def test_process_start_time_is_read():
