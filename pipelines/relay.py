@@ -9,19 +9,13 @@ from contextlib import contextmanager
 import dagster as dg
 from sqlalchemy import Engine
 
-from indexer.config.settings import load_settings
-from indexer.config.warehouse import open_engine
+from indexer.config.warehouse import open_warehouse
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.names import TRANSFER_STATES
 from pipelines.defs.resources import WarehouseResource
 from pipelines.long_run import LongRunConfig, long_run
 from pipelines.reports import AssetReporter, LaterReports, counts_metadata
-from pipelines.restart_sensor import (
-    long_run_job,
-    restart_sensor,
-    scheduled_checks,
-    state_by_asset,
-)
+from pipelines.restart_sensor import long_run_definitions, scheduled_checks, state_by_asset
 from pipelines.webhooks import webhook_definitions
 from relay.account import TurnReport
 from relay.run import POOL_SIZE, run_relay
@@ -43,11 +37,8 @@ class RelayWarehouse(WarehouseResource):
     @contextmanager
     def engine(self) -> Iterator[Engine]:
         """An engine while the block runs."""
-        engine = open_engine(load_settings(), "relay", pool_size=POOL_SIZE)
-        try:
+        with open_warehouse("relay", pool_size=POOL_SIZE) as (_, engine):
             yield engine
-        finally:
-            engine.dispose()
 
 
 @dg.multi_asset(
@@ -100,23 +91,20 @@ def accounts_are_well(warehouse: RelayWarehouse) -> dg.AssetCheckResult:
 
 def definitions() -> dg.Definitions:
     """The relay's job, restart sensor and checks; the same of webhooks."""
-    state = state_by_asset("first turn", never="no turn has been taken yet")
-    job = long_run_job(
+    relaying = long_run_definitions(
         RELAY_JOB,
-        dg.AssetSelection.assets(TRANSACTIONS).without_checks(),
+        transactions,
+        TRANSACTIONS,
+        state_by_asset("first turn", never="no turn has been taken yet"),
         "Sends the service's transactions",
-    )
-    relaying = dg.Definitions(
-        assets=[transactions],
-        asset_checks=[accounts_are_well],
-        jobs=[job],
-        sensors=[restart_sensor(RELAY_JOB, TRANSACTIONS, state)],
-        resources={"warehouse": RelayWarehouse()},
-        executor=dg.in_process_executor,
+        checks=[accounts_are_well],
     )
     question = "Can every account of the relay send?"
     checks = scheduled_checks(CHECK_JOB, TRANSACTIONS, question, "*/2 * * * *")
-    return dg.Definitions.merge(relaying, checks, webhook_definitions())
+    shared = dg.Definitions(
+        resources={"warehouse": RelayWarehouse()}, executor=dg.in_process_executor
+    )
+    return dg.Definitions.merge(relaying, checks, webhook_definitions(), shared)
 
 
 # Wrong settings end the code server, all of them named at once. Keys are loaded in the run: a key

@@ -1,7 +1,7 @@
 """Long runs' jobs, the sensor that keeps one run of a job going, and jobs of checks."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -47,22 +47,31 @@ def asset_job(
     )
 
 
-def long_run_job(
-    name: str,
-    selection: dg.AssetSelection,
+def long_run_definitions(
+    job: str,
+    asset: dg.AssetsDefinition,
+    progress: dg.AssetKey,
+    state: Callable[[Engine, float | None], RunState],
     description: str,
     *,
+    checks: Sequence[dg.AssetChecksDefinition] = (),
     config: dg.RunConfig | None = None,
     tags: dict[str, str] | None = None,
-) -> "UnresolvedAssetJobDefinition":
-    """The job of long runs."""
-    return asset_job(
-        name,
-        selection,
+) -> dg.Definitions:
+    """An asset with its job of long runs, which a sensor keeps going (`restart_sensor`)."""
+    runs = asset_job(
+        job,
+        dg.AssetSelection.assets(asset).without_checks(),
         f"{description}, for {MINUTES / 60:g} hours.",
         max_seconds=MINUTES * 60 + 600,
         config=config,
         tags=tags,
+    )
+    return dg.Definitions(
+        assets=[asset],
+        asset_checks=checks,
+        jobs=[runs],
+        sensors=[restart_sensor(job, progress, state)],
     )
 
 

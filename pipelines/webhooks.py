@@ -12,12 +12,7 @@ from pipelines.defs.names import TRANSFER_STATES
 from pipelines.defs.resources import WarehouseResource
 from pipelines.long_run import LongRunConfig, long_run
 from pipelines.reports import AssetReporter, LaterReports, counts_metadata
-from pipelines.restart_sensor import (
-    long_run_job,
-    restart_sensor,
-    scheduled_checks,
-    state_by_asset,
-)
+from pipelines.restart_sensor import long_run_definitions, scheduled_checks, state_by_asset
 from relay.settings import load_webhook_poster, need_webhook_poster
 from relay.webhooks.run import DeliveryCounts, send_webhooks
 from relay.webhooks.status import failing_webhooks, webhook_problems
@@ -81,17 +76,13 @@ def webhook_definitions() -> dg.Definitions:
     """
     if load_webhook_poster(load_settings().network) is None:
         return dg.Definitions()
-    job = long_run_job(
+    posting = long_run_definitions(
         JOB,
-        dg.AssetSelection.assets(WEBHOOKS).without_checks(),
+        webhooks,
+        WEBHOOKS,
+        state_by_asset("began", never="nobody has been at work yet"),
         "Posts owners' events to their webhooks",
-    )
-    state = state_by_asset("began", never="nobody has been at work yet")
-    posting = dg.Definitions(
-        assets=[webhooks],
-        asset_checks=[webhooks_are_sent],
-        jobs=[job],
-        sensors=[restart_sensor(JOB, WEBHOOKS, state)],
+        checks=[webhooks_are_sent],
     )
     question = "Are owners' events posted to their webhooks?"
     checks = scheduled_checks(CHECK_JOB, WEBHOOKS, question, "1-59/2 * * * *")

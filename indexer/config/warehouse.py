@@ -48,10 +48,12 @@ def open_engine(settings: Settings, role: Role, *, pool_size: int = 5) -> Engine
 
 
 @contextmanager
-def open_warehouse() -> Iterator[tuple[Settings, Engine]]:
-    """The settings, and an engine under the indexer's role while the block runs."""
+def open_warehouse(
+    role: Role = "indexer", *, pool_size: int = 5
+) -> Iterator[tuple[Settings, Engine]]:
+    """The settings, and an engine under the role's role while the block runs."""
     settings = load_settings()
-    engine = open_engine(settings, "indexer")
+    engine = open_engine(settings, role, pool_size=pool_size)
     try:
         yield settings, engine
     finally:

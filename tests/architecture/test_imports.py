@@ -99,7 +99,7 @@ FINE = [
         "pipelines.defs.resources",
         "import dagster as dg\nfrom indexer.ingest.readers import x\ndg.EnvVar",
     ),
-    ("pipelines.defs.facts.follower", "from sqlalchemy import Engine"),
+    ("pipelines.defs.facts.chain", "from sqlalchemy import Engine"),
     ("api.auth.sep10", "from stellar_sdk.sep import stellar_web_authentication"),
     (
         "api.orderbook.views",

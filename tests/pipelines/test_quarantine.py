@@ -7,7 +7,7 @@ from indexer.chains.ports import UnreadLedger
 from indexer.config.networks import StellarChain
 from indexer.facts import quarantine, store
 from pipelines.defs.check_jobs import CHECK_FACTS, check_jobs
-from pipelines.defs.facts import follower
+from pipelines.defs.facts import chain
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.names import events_key
 from pipelines.long_run import CatchUpConfig
@@ -65,8 +65,8 @@ def test_follower_retries_quarantine_before_following(run, settings, stellar, mo
     def follow(engine, reader, network, **_):
         done.append("follows")
 
-    monkeypatch.setattr(follower, "retry_untried", retry)
-    monkeypatch.setattr(follower, "follow", follow)
+    monkeypatch.setattr(chain, "retry_untried", retry)
+    monkeypatch.setattr(chain, "follow", follow)
     step = chain_facts(settings.network, stellar).assets[0].op.name
     job = next(iter(chain_facts(settings.network, stellar).jobs or ())).name
     assert run(job, run_config=dg.RunConfig(ops={step: CatchUpConfig()})).success

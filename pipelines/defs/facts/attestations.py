@@ -13,7 +13,7 @@ from pipelines.defs.names import ATTESTATIONS, ATTESTATIONS_JOB, ATTESTATIONS_PO
 from pipelines.defs.resources import AttestationServices, WarehouseResource
 from pipelines.long_run import CatchUpConfig, long_run
 from pipelines.reports import AssetReporter, LaterReports, counts_metadata
-from pipelines.restart_sensor import MINUTES, long_run_job, restart_sensor, state_by_asset
+from pipelines.restart_sensor import MINUTES, long_run_definitions, state_by_asset
 
 STEP = "poll_services"
 
@@ -69,16 +69,12 @@ def attestations(network: Network, followed: tuple[Chain, ...]) -> dg.Definition
         # All answers are reported by now.
         yield dg.MaterializeResult(asset_key=ATTESTATIONS, metadata=counts_metadata(PollProgress()))
 
-    job = long_run_job(
+    own = long_run_definitions(
         ATTESTATIONS_JOB,
-        dg.AssetSelection.assets(asset),
+        asset,
+        ATTESTATIONS,
+        state_by_asset("last report", never="no service has answered yet"),
         "Polls attestation services about movements under way",
         config=dg.RunConfig(ops={STEP: CatchUpConfig(minutes=MINUTES)}),
     )
-    state = state_by_asset("last report", never="no service has answered yet")
-    return dg.Definitions(
-        assets=[asset],
-        jobs=[job],
-        sensors=[restart_sensor(ATTESTATIONS_JOB, ATTESTATIONS, state)],
-        resources={"services": AttestationServices()},
-    )
+    return dg.Definitions.merge(own, dg.Definitions(resources={"services": AttestationServices()}))

@@ -11,8 +11,10 @@ from sqlalchemy import Engine
 
 from indexer.config.networks import Chain, Network
 from indexer.facts.status import ChainStatus
+from indexer.ingest.follow import follow
+from indexer.ingest.quarantine import retry_untried
+from indexer.ingest.ranges import RangeProgress
 from pipelines.defs.facts.checks import chain_checks, status_of
-from pipelines.defs.facts.follower import follow_chain
 from pipelines.defs.names import (
     MOVEMENTS,
     ORDER_BOOK,
@@ -23,38 +25,36 @@ from pipelines.defs.names import (
     follower_job,
 )
 from pipelines.defs.resources import ChainNodes, WarehouseResource
-from pipelines.long_run import CatchUpConfig
+from pipelines.long_run import CatchUpConfig, long_run
 from pipelines.reports import (
     AssetReporter,
+    IngestReport,
     LaterReports,
     chain_metadata,
     projection_metadata,
     status_metadata,
 )
-from pipelines.restart_sensor import MINUTES, long_run_job, restart_sensor
+from pipelines.restart_sensor import MINUTES, long_run_definitions
 from pipelines.supervision import RunState
 
 
 def chain_facts(network: Network, chain: Chain) -> dg.Definitions:
     """All definitions of one chain of the network."""
     facts = _facts(network, chain)
-    job = long_run_job(
-        follower_job(chain.id),
-        dg.AssetSelection.assets(facts).without_checks(),
-        f"Follows {chain.name} ({chain.id})",
-        config=dg.RunConfig(ops={facts.op.name: CatchUpConfig(minutes=MINUTES)}),
-        tags={"isthmus/chain": chain.id},
-    )
 
     def state(engine: Engine, moved_at: float | None) -> RunState:
         status = status_of(engine, network, chain.id)
         return RunState(where(status), moved_at, status.held)
 
-    return dg.Definitions(
-        assets=[facts],
-        asset_checks=chain_checks(network, chain),
-        jobs=[job],
-        sensors=[restart_sensor(follower_job(chain.id), cursor_key(chain.id), state)],
+    return long_run_definitions(
+        follower_job(chain.id),
+        facts,
+        cursor_key(chain.id),
+        state,
+        f"Follows {chain.name} ({chain.id})",
+        checks=chain_checks(network, chain),
+        config=dg.RunConfig(ops={facts.op.name: CatchUpConfig(minutes=MINUTES)}),
+        tags={"isthmus/chain": chain.id},
     )
 
 
@@ -103,10 +103,26 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
         warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> Iterator[dg.MaterializeResult[None]]:
-        """Follow the chain, or catch up with it."""
-        status = follow_chain(
-            context.op_execution_context, config, warehouse, nodes, network, chain.id, reporters
-        )
+        """Ingest until the time is over, the head is reached or a stop is requested."""
+        with (
+            long_run(context.op_execution_context, warehouse, reporters, config) as run,
+            nodes.reader(chain.id) as reader,
+        ):
+            target = reader.head().height if config.minutes == 0 else None
+            ingested = status_of(run.engine, network, chain.id).height
+            height: int = -1 if ingested is None else ingested
+            retry_untried(run.engine, network, chain.id)
+
+            def on_progress(progress: RangeProgress) -> None:
+                nonlocal height
+                height = progress.height
+                run.report(IngestReport.of(progress))
+
+            def should_stop() -> bool:
+                return (target is not None and height >= target) or run.is_over()
+
+            follow(run.engine, reader, network, should_stop=should_stop, on_progress=on_progress)
+            status = status_of(run.engine, network, chain.id)
         for key in (blocks, events, cursor):
             yield dg.MaterializeResult(asset_key=key, metadata=status_metadata(status))
 

@@ -14,7 +14,7 @@ from pipelines.defs.names import TRANSFER_STATES, TRANSFERS_JOB, TRANSFERS_POOL,
 from pipelines.defs.resources import WarehouseResource
 from pipelines.long_run import CatchUpConfig, long_run
 from pipelines.reports import AssetReporter, LaterReports, counts_metadata
-from pipelines.restart_sensor import MINUTES, long_run_job, restart_sensor, state_by_asset
+from pipelines.restart_sensor import MINUTES, long_run_definitions, state_by_asset
 
 STEP = "update_transfers"
 
@@ -57,15 +57,11 @@ def transfers(network: Network, followed: Sequence[Chain]) -> dg.Definitions:
             asset_key=TRANSFER_STATES, metadata=counts_metadata(KeeperProgress())
         )
 
-    job = long_run_job(
+    return long_run_definitions(
         TRANSFERS_JOB,
-        dg.AssetSelection.assets(asset),
+        asset,
+        TRANSFER_STATES,
+        state_by_asset("last report", never="no transfer has been looked at yet"),
         "Updates transfers for their clients, the relay and the clock",
         config=dg.RunConfig(ops={STEP: CatchUpConfig(minutes=MINUTES)}),
-    )
-    state = state_by_asset("last report", never="no transfer has been looked at yet")
-    return dg.Definitions(
-        assets=[asset],
-        jobs=[job],
-        sensors=[restart_sensor(TRANSFERS_JOB, TRANSFER_STATES, state)],
     )
