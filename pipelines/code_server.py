@@ -49,7 +49,11 @@ class ForkingApiServer(DagsterApiServer):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then wait for the runs; a signal to the group ends those."""
-    options = _parse(arguments)
+    parser = argparse.ArgumentParser(prog="python -m pipelines.code_server")
+    parser.add_argument("module")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=4000)
+    options = parser.parse_args(arguments)
     try:
         # Before the fork server imports it too: a settings error is one sentence, no traceback.
         import_module(options.module)
@@ -70,14 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         port=options.port,
     )
     server.serve()  # type: ignore[no-untyped-call]
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m pipelines.code_server")
-    parser.add_argument("module")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=4000)
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

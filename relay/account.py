@@ -6,7 +6,7 @@ at any point the next turn finds either nothing, and may sign, or bytes, and sen
 
 import logging
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
@@ -87,7 +87,12 @@ class AccountRelay(Generic[C]):
             elif step is SlotStep.REPLACE:
                 self._replace(conn, slot, job, turn)
         error = self._start_jobs(conn, jobs, state, turn)
-        self._broadcast(conn, finalized, turn)
+        with conn.begin():
+            pending = slots.open_slots(conn, self.account)
+        for slot in pending:
+            if self._sender.next_step(slot, finalized) is SlotStep.SEND:
+                slots.broadcast(conn, slot.newest, self._sender.send)
+                turn.sent += 1
         if error is not None:
             raise error
         self._write_health(conn, state)
@@ -291,14 +296,6 @@ class AccountRelay(Generic[C]):
             *(self.account.chain, number, job.purpose, job.subject, signed.tx),
         )
         return None
-
-    def _broadcast(self, conn: Connection, finalized: Collection[TxHash], turn: TurnReport) -> None:
-        with conn.begin():
-            pending = slots.open_slots(conn, self.account)
-        for slot in pending:
-            if self._sender.next_step(slot, finalized) is SlotStep.SEND:
-                slots.broadcast(conn, slot.newest, self._sender.send)
-                turn.sent += 1
 
     def _write_health(self, conn: Connection, state: AccountState) -> None:
         with conn.begin():

@@ -249,11 +249,6 @@ def address_of(account: RelayAccount) -> str:
     return stellar_address(account.key)
 
 
-def relay_variable(what: str, chain: ChainId) -> str:
-    """Name of a chain's variable: `KEY`, `KMS`, `BUDGET`, `FLOOR`, or `SPONSOR…`."""
-    return f"{_PREFIX}{what}_{variable_suffix(chain)}"
-
-
 def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[RelayAccount, ...]:
     """The accounts that have a key. Raises one `ConfigurationError` with all problems."""
     values = read_variables(RelayVariables, environment)
@@ -311,19 +306,20 @@ def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[Rel
 def _evm_key(values: RelayVariables, chain: ChainId) -> EvmKey | None:
     name = variable_suffix(chain)
     if name in values.kms:
-        return cast(EvmKey, _maker(relay_variable("KMS", chain), values.kms[name])(chain))
+        return cast(EvmKey, _maker(f"{_PREFIX}KMS_{name}", values.kms[name])(chain))
     if name not in values.key:
         return None
-    return LocalEvmKey.from_text(values.key[name], relay_variable("KEY", chain))
+    return LocalEvmKey.from_text(values.key[name], f"{_PREFIX}KEY_{name}")
 
 
 def _stellar_keys(values: RelayVariables, kind: str, chain: ChainId) -> Sequence[StellarKey]:
-    name, variable_name = variable_suffix(chain), relay_variable(kind, chain)
+    name = variable_suffix(chain)
+    variable_name = f"{_PREFIX}{kind}_{name}"
     texts, services = (
         (values.key, values.kms) if kind == _SENDER else (values.sponsor, values.sponsor_kms)
     )
     if name in services:
-        maker = _maker(relay_variable(_KMS[kind], chain), services[name])
+        maker = _maker(f"{_PREFIX}{_KMS[kind]}_{name}", services[name])
         return [cast(StellarKey, maker(chain))]
     seeds = texts[name].split(",") if name in texts else []
     keys = [LocalStellarKey.from_text(seed.strip(), variable_name) for seed in seeds]

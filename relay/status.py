@@ -1,6 +1,6 @@
 """Health of the relay's accounts: rows that they write each turn, and problems for an operator."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
@@ -22,7 +22,7 @@ STUCK_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class AccountHealth:
-    """Health of an account."""
+    """Health of an account: columns of `relay.health`."""
 
     duty: Duty
     reason: str | None
@@ -34,15 +34,7 @@ class AccountHealth:
 
 def set_health(conn: Connection, account: AccountId, state: AccountHealth) -> None:
     """Write the health of an account."""
-    values = {
-        "duty": state.duty,
-        "well": state.reason is None,
-        "reason": state.reason,
-        "balance": state.balance,
-        "spent_today": state.spent_today,
-        "open": state.open,
-        "seen_at": func.clock_timestamp(),
-    }
+    values = asdict(state) | {"well": state.reason is None, "seen_at": func.clock_timestamp()}
     key = {"chain": account.chain, "account": account.address}
     row = upsert(health).values(key | values)
     conn.execute(row.on_conflict_do_update(index_elements=[*key], set_=values))
