@@ -10,8 +10,9 @@ from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from relay.nonces import AccountId, JobPurpose
-from relay.slots import of_account, seconds_since
+from relay.slots import of_account
 from warehouse_schema.identifiers import ChainId
+from warehouse_schema.queries import seconds_since
 from warehouse_schema.relay import failure_resets, halts, slots
 
 MAX_FAILURES = 3

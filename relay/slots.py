@@ -11,10 +11,8 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Float,
     Numeric,
     cast,
-    extract,
     func,
     insert,
     or_,
@@ -34,18 +32,13 @@ from warehouse_schema.identifiers import (
     TxHash,
     native_amount,
 )
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_of, seconds_since
 from warehouse_schema.relay import attempts, slots
 
 
 def of_account(table: Any, account: AccountId) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """Conditions for an account's rows."""
     return table.c.chain == account.chain, table.c.account == account.address
-
-
-def seconds_since(moment: ColumnElement[Any]) -> ColumnElement[float]:
-    """Seconds since then, by the database's clock."""
-    return cast(extract("epoch", func.clock_timestamp() - moment), Float)
 
 
 def open_slots(conn: Connection, account: AccountId) -> list[NonceSlot]:

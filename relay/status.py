@@ -10,10 +10,10 @@ from indexer.policy.relay_accounts import SILENT_SECONDS, Duty
 from indexer.transfers import state_machine
 from relay.failures import FAILED, IS_RESET, MAX_FAILURES, failed_run
 from relay.nonces import AccountId
-from relay.slots import seconds_since
 from warehouse_schema.identifiers import NativeAmount
 from warehouse_schema.intake import transfers
 from warehouse_schema.projections import transfer_states
+from warehouse_schema.queries import seconds_since
 from warehouse_schema.relay import health, slots, sponsors
 
 STUCK_SECONDS = 3600.0

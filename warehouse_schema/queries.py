@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Text, bindparam, cast, extract, func
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Float, Text, bindparam, cast, extract, func
 
 
 def any_of(words: Iterable[str]) -> ColumnElement[Any]:
@@ -14,3 +14,8 @@ def any_of(words: Iterable[str]) -> ColumnElement[Any]:
 def unix_seconds(moment: ColumnElement[Any]) -> ColumnElement[int]:
     """A timestamp as whole unix seconds, rounded down."""
     return cast(func.floor(extract("epoch", moment)), BigInteger)
+
+
+def seconds_since(moment: ColumnElement[Any]) -> ColumnElement[float]:
+    """Seconds since then, by the database's clock."""
+    return cast(extract("epoch", func.clock_timestamp() - moment), Float)

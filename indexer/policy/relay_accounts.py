@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from sqlalchemy import Connection, Float, cast, extract, func, select
+from sqlalchemy import Connection, select
 
 from warehouse_schema.identifiers import ChainId
+from warehouse_schema.queries import seconds_since
 from warehouse_schema.relay import health
 
 Duty: TypeAlias = Literal["deliver", "sponsor"]
@@ -40,7 +41,7 @@ class RelayAccountStatus:
 
 def account_statuses(conn: Connection) -> list[RelayAccountStatus]:
     """Status of every account that ever reported."""
-    ago = cast(extract("epoch", func.clock_timestamp() - health.c.seen_at), Float)
     columns = (health.c.chain, health.c.account, health.c.duty, health.c.reason)
-    query = select(*columns, ago.label("seen_ago")).order_by(health.c.chain, health.c.account)
+    ago = seconds_since(health.c.seen_at).label("seen_ago")
+    query = select(*columns, ago).order_by(health.c.chain, health.c.account)
     return [RelayAccountStatus(**row._mapping) for row in conn.execute(query)]

@@ -2,9 +2,9 @@
 
 from sqlalchemy import Connection, exists, func, not_, select
 
-from relay.slots import seconds_since
 from relay.webhooks.store import next_events
 from warehouse_schema.intake import webhook_removals
+from warehouse_schema.queries import seconds_since
 from warehouse_schema.relay import webhook_senders, webhook_states
 
 SILENT_SECONDS = 120.0

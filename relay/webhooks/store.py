@@ -22,13 +22,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from relay.slots import seconds_since
 from relay.webhooks.post import WebhookResponse
 from relay.webhooks.retrying import RetryDecision, WebhookState
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets, webhooks
 from warehouse_schema.projections import transfer_events
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_of, seconds_since
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
 FORGET_DAYS = 30
