@@ -1,8 +1,5 @@
 """Uses of Dagster's private interfaces, in one place with its tests."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import dagster as dg
 from dagster import DagsterEventType, DagsterInstance, DagsterRun
 from dagster._core.events import RunFailureReason
@@ -11,7 +8,9 @@ from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_START_TAG,
     RUN_FAILURE_REASON_TAG,
 )
-from dagster._utils.warnings import disable_dagster_warnings
+
+# Around definitions that use beta features: Dagster would warn in every process.
+from dagster._utils.warnings import disable_dagster_warnings as disable_dagster_warnings
 
 _REPORTED = (
     RunFailureReason.STEP_FAILURE,
@@ -50,10 +49,3 @@ def lost_process(run: DagsterRun) -> bool:
 def range_tags(first: str, last: str) -> dict[str, str]:
     """Tags of one run over the partitions `first … last`, both included."""
     return {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
-
-
-@contextmanager
-def without_beta_warnings() -> Iterator[None]:
-    """Around definitions that use Dagster's beta features: it would warn in every process."""
-    with disable_dagster_warnings():
-        yield

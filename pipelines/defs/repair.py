@@ -9,7 +9,6 @@ import time
 
 import dagster as dg
 
-from indexer.config.networks import Network
 from indexer.config.settings import Settings
 from pipelines.defs.backfill import POOL, backfill_reporter
 from pipelines.defs.resources import ChainNodes, WarehouseResource
@@ -31,10 +30,7 @@ def gap_repair(settings: Settings) -> dg.Definitions:
     network = settings.network
     if network.stellar not in settings.followed:
         return dg.Definitions()
-    return dg.Definitions(jobs=[_job(network)], sensors=[_sensor(network)])
 
-
-def _job(network: Network) -> dg.JobDefinition:
     @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
     def read_gaps(
         context: dg.OpExecutionContext, warehouse: WarehouseResource, nodes: ChainNodes
@@ -63,10 +59,6 @@ def _job(network: Network) -> dg.JobDefinition:
     def job() -> None:
         read_gaps()
 
-    return job
-
-
-def _sensor(network: Network) -> dg.SensorDefinition:
     @dg.sensor(
         name=SENSOR,
         job_name=REPAIR_GAPS,
@@ -86,7 +78,7 @@ def _sensor(network: Network) -> dg.SensorDefinition:
         named = ",".join(f"{gap.first}-{gap.last}" for gap in found)
         return next_repair(context.instance, named, time.time())
 
-    return sensor
+    return dg.Definitions(jobs=[job], sensors=[sensor])
 
 
 def next_repair(

@@ -35,7 +35,7 @@ from pipelines.defs.names import (
 )
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
-from pipelines.instance import without_beta_warnings
+from pipelines.instance import disable_dagster_warnings
 from pipelines.reports import Metadata
 from pipelines.restart_sensor import asset_job
 
@@ -48,7 +48,7 @@ def days(settings: Settings) -> dg.Definitions:
     events = [events_key(chain.id) for chain in settings.followed]
     market = [events_key(chain.id) for chain in settings.followed if chain == network.stellar]
     # One run for a range of days: pinned by tests/pipelines/test_days.py.
-    with without_beta_warnings():
+    with disable_dagster_warnings():
         book = _figures(
             network,
             "book",
