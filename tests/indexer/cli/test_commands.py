@@ -30,7 +30,7 @@ def command(
     """Runs `isthmus …` in this process; its exit code and what it printed."""
     monkeypatch.setenv("ISTHMUS_NETWORK", "devnet")
     monkeypatch.setenv("ISTHMUS_RPC_EIP155_31337", "")
-    monkeypatch.setattr("indexer.config.warehouse.open_engine", lambda *_: indexer_engine)
+    monkeypatch.setattr("indexer.config.warehouse.open_engine", lambda *_, **__: indexer_engine)
 
     def run(*arguments: str) -> tuple[int, str]:
         code = main(arguments)

@@ -32,7 +32,7 @@ def status(
     """Runs `isthmus status`; its exit code and Ethereum's line."""
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
     monkeypatch.setenv("DATABASE_URL", "postgresql:///unused")
-    monkeypatch.setattr("indexer.config.warehouse.open_engine", lambda *_: indexer_engine)
+    monkeypatch.setattr("indexer.config.warehouse.open_engine", lambda *_, **__: indexer_engine)
 
     def run() -> tuple[int, str]:
         code = main(["status"])
