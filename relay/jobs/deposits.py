@@ -7,8 +7,8 @@ the second of the two sees what the first one wrote.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from eth_abi.abi import encode
@@ -86,17 +86,6 @@ _SLOTS = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class _TransferSlots:
-    """Open sweep and refunds of a transfer, and its refunds that are done."""
-
-    has_open_sweep: bool
-    open_refunds: Mapping[str, str]
-    """Token → job key."""
-    done_refunds: tuple[str, ...]
-    """Tokens, one for each refund."""
-
-
 class EvmDeposits:
     """Deposits of a chain that one account of the relay may sweep or refund."""
 
@@ -112,7 +101,10 @@ class EvmDeposits:
         ordered = {"ordered": [each.transfer for each in orders], "limit": _LIMIT}
         stages = {"needs_sweep": NEEDS_SWEEP}
         rows = conn.execute(_CONCERNED, bounds | ordered | stages).all()
-        slots = self._read_slots(conn, [row.id for row in rows])
+        transfers = {"chain": self._chain.id, "transfers": [row.id for row in rows]}
+        slots: dict[str, list[Row[Any]]] = defaultdict(list)
+        for slot in conn.execute(_SLOTS, transfers):
+            slots[slot.subject].append(slot)
         return [job for row in rows for job in self._jobs_of(row, slots[row.id], orders)]
 
     def rejection(self, conn: Connection, job: RelayJob[ContractCall]) -> str | None:
@@ -134,38 +126,25 @@ class EvmDeposits:
             return reject_order(reading.loaded.inputs, state, token)
         return None if token in {*state.goes_back} else f"nothing of {token} goes back now"
 
-    def _read_slots(
-        self, conn: Connection, transfers: Collection[str]
-    ) -> dict[str, _TransferSlots]:
-        found = conn.execute(_SLOTS, {"chain": self._chain.id, "transfers": list(transfers)}).all()
-        slots = {}
-        for transfer in transfers:
-            own = [row for row in found if row.subject == transfer]
-            refunds = [row for row in own if row.purpose == "refund"]
-            slots[transfer] = _TransferSlots(
-                any(row.purpose == "sweep" and row.outcome is None for row in own),
-                {_token_of(row.key): row.key for row in refunds if row.outcome is None},
-                tuple(_token_of(row.key) for row in refunds if row.outcome == "confirmed"),
-            )
-        return slots
-
     def _jobs_of(
-        self, row: Row[Any], slots: _TransferSlots, orders: Iterable[RefundOrder]
+        self, row: Row[Any], slots: Sequence[Row[Any]], orders: Iterable[RefundOrder]
     ) -> Iterator[RelayJob[ContractCall]]:
         deposit = self._deposit(row)
         if deposit is None:
             return
+        has_open_sweep = any(each.purpose == "sweep" and each.outcome is None for each in slots)
         is_own = deposit.operator == self._account
-        if is_own and (row.stage == NEEDS_SWEEP or slots.has_open_sweep):
+        if is_own and (row.stage == NEEDS_SWEEP or has_open_sweep):
             yield self._sweep(row, deposit)
+        refunds = [(_token_of(each.key), each) for each in slots if each.purpose == "refund"]
+        done = [token for token, each in refunds if each.outcome == "confirmed"]
         # The key stays the same while the refund is open, and changes after it is done.
-        keys = {
-            token: f"{row.id}:{token}:{slots.done_refunds.count(token)}" for token in row.goes_back
-        }
+        keys = {token: f"{row.id}:{token}:{done.count(token)}" for token in row.goes_back}
         for order in orders:
             if order.transfer == row.id:
                 keys.setdefault(order.token, order.key)
-        for token, key in sorted((keys | dict(slots.open_refunds)).items()):
+        keys |= {token: each.key for token, each in refunds if each.outcome is None}
+        for token, key in sorted(keys.items()):
             yield self._refund(row, deposit, token, key)
 
     def _deposit(self, row: Row[Any]) -> Deposit | None:

@@ -5,6 +5,7 @@ no effect.
 """
 
 import base64
+from copy import copy
 from dataclasses import dataclass
 
 from stellar_sdk import (
@@ -86,14 +87,14 @@ def with_resources(envelope: TransactionEnvelope, found: SimulationResult) -> Tr
     return envelope
 
 
-def sign_stellar(key: StellarKey, envelope: TransactionEnvelope) -> SignedTransaction:
+def sign_stellar(
+    key: StellarKey, envelope: TransactionEnvelope | FeeBumpTransactionEnvelope
+) -> SignedTransaction:
     """Add the key's signature to a transaction. Raises `WrongSignature`."""
     digest = envelope.hash()
     signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
-    signatures = [signature, *envelope.signatures]
-    whole = TransactionEnvelope(
-        envelope.transaction, envelope.network_passphrase, signatures=signatures
-    )
+    whole = copy(envelope)
+    whole.signatures = [signature, *envelope.signatures]
     raw = whole.to_xdr_object().to_xdr_bytes()
     return SignedTransaction(TxHash(digest.hex()), raw, Stroops(envelope.transaction.fee))
 
@@ -103,17 +104,14 @@ def sign_fee_bump(
 ) -> SignedTransaction:
     """Wrap a signed transaction in a fee bump of the key's account (CAP-15).
 
-    `bid` is per operation, and the bump counts as one; resource fees of a contract call
-    come on top. Raises `WrongSignature`.
+    `bid` is per operation, and the bump counts as one; resource fees of a contract call come on
+    top. Raises `WrongSignature`.
     """
     envelope = TransactionEnvelope.from_xdr(base64.b64encode(inner).decode(), passphrase)
     source = stellar_address(key)
-    bump = TransactionBuilder.build_fee_bump_transaction(source, bid, envelope, passphrase)
-    digest = bump.hash()
-    signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
-    whole = FeeBumpTransactionEnvelope(bump.transaction, passphrase, signatures=[signature])
-    raw = whole.to_xdr_object().to_xdr_bytes()
-    return SignedTransaction(TxHash(digest.hex()), raw, Stroops(bump.transaction.fee))
+    return sign_stellar(
+        key, TransactionBuilder.build_fee_bump_transaction(source, bid, envelope, passphrase)
+    )
 
 
 def read_header(raw: bytes) -> TransactionHeader:
