@@ -176,7 +176,8 @@ def _open_worker(settings: Settings, account: RelayAccount, role: _Role) -> Iter
     stellar = account.chain
     with closing(StellarAccountNodes(stellar, urls, timeout=NODE_SECONDS)) as nodes:
         if isinstance(account, SponsorAccount):
-            yield sponsor_relay(account, nodes)
+            sponsor = SponsorSender(stellar, nodes, account.key)
+            yield SponsorRelay(sponsor, account.limits, account.bounds, clock)
         elif role == "submit":
             yield Submitter(stellar, nodes, account.key, account.limits, clock)
         elif role == "check_recipients":
@@ -208,9 +209,3 @@ def stellar_jobs(chain: StellarChain, account: str) -> JobSource[Invocation]:
     if chain.oft is None or chain.lz_endpoint is None:
         return deliveries
     return JobSources(deliveries, OftDeliveries(chain, StellarAddress(account)))
-
-
-def sponsor_relay(account: SponsorAccount, nodes: StellarAccountNodes) -> SponsorRelay:
-    """Relay of an account that opens trustlines."""
-    sender = SponsorSender(account.chain, nodes, account.key)
-    return SponsorRelay(sender, account.limits, account.bounds, time.monotonic)

@@ -1,5 +1,6 @@
 """Sponsored trustlines: signed after their owners, within budgets."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,13 +24,12 @@ from indexer.actions.onboarding import (
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from relay.account import TurnReport
 from relay.failures import current_halt
-from relay.jobs.onboardings import HOLD_SECONDS, SponsorBounds, SponsorRelay
+from relay.jobs.onboardings import HOLD_SECONDS, SponsorBounds, SponsorRelay, SponsorSender
 from relay.keys import LocalStellarKey
 from relay.leases import account_session, lock_sponsoring
 from relay.limits import SpendLimits
 from relay.nonces import AccountId
-from relay.run import sponsor_relay
-from relay.settings import SPONSOR_BOUNDS, SponsorAccount
+from relay.settings import SPONSOR_BOUNDS
 from relay.slots import spent_today as spent_on_slots
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
@@ -61,9 +61,9 @@ class Deposit:
 
     def sign(self, by: SponsorRelay, number: int | None = None, **changes: Any) -> str:
         """Sign the next transaction as the api issues and accepts it; returns its hash."""
-        chain, sponsor_relay = self.stand.chain, StellarAddress(by.account.address)
+        chain, sponsor = self.stand.chain, StellarAddress(by.account.address)
         made = OnboardingTerms(
-            sponsor=sponsor_relay,
+            sponsor=sponsor,
             sequence=next_number(self.stand, by) if number is None else number,
             creates_account=chain.account(self.owner.public_key) is None,
             first=UnixSeconds(chain.now - 60),
@@ -154,8 +154,8 @@ def relay(
     key = Keypair.from_raw_ed25519_seed(f"{name} {id(stand)}".encode().ljust(32)[:32])
     if stand.chain.account(key.public_key) is None:
         stand.chain.run(keypair(ROOT), CreateAccount(key.public_key, "100"))
-    account = SponsorAccount(STELLAR, LocalStellarKey(key), limits, bounds)
-    return sponsor_relay(account, stand.opened[-1])
+    sender = SponsorSender(STELLAR, stand.opened[-1], LocalStellarKey(key))
+    return SponsorRelay(sender, limits, bounds, time.monotonic)
 
 
 def spoiled_by(acts: list[Callable[[], Any]]) -> type[StellarAccountNodes]:
