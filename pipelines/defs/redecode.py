@@ -70,10 +70,19 @@ def redecoding(network: Network) -> dg.Definitions:
             context.log.info(
                 f"{progress.chain}: redecoded to {progress.height} of {progress.final}"
             )
-        lines = list(found.lines()) or ["no differences"]
-        for line in lines:
+        lines = list(found.lines())
+        for line in lines or ["no differences"]:
             context.log.info(line)
-        return dg.Output(None, metadata=check_metadata(found))
+        tables = [*(table for of in found.facts.values() for table in of), *found.projections]
+        sentences = "\n".join(["```", *lines, "```"]) if lines else "no differences"
+        metadata: Metadata = {
+            "tables": len(tables),
+            "added": sum(table.added for table in tables),
+            "removed": sum(table.removed for table in tables),
+            "changed": sum(table.changed for table in tables),
+            "found": dg.MetadataValue.md(sentences),
+        }
+        return dg.Output(None, metadata=metadata)
 
     @dg.op(pool=POOL, ins={"checked": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
     def swap(
@@ -97,19 +106,6 @@ def redecoding(network: Network) -> dg.Definitions:
         swap(check(fill()))
 
     return dg.Definitions(jobs=[job])
-
-
-def check_metadata(found: run.SwapCheck) -> Metadata:
-    """What a swap would change, as numbers and sentences."""
-    tables = [*(table for of in found.facts.values() for table in of), *found.projections]
-    lines = "\n".join(found.lines())
-    return {
-        "tables": len(tables),
-        "added": sum(table.added for table in tables),
-        "removed": sum(table.removed for table in tables),
-        "changed": sum(table.changed for table in tables),
-        "found": dg.MetadataValue.md(f"```\n{lines}\n```" if lines else "no differences"),
-    }
 
 
 class FillReporter(LatestReporter[RedecodeProgress]):
