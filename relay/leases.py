@@ -1,21 +1,18 @@
 """Sessions of Postgres that hold a lease of the relay, and the lock of sponsoring."""
 
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from indexer.errors import FollowerConflict
+from indexer.facts.sessions import wait_for_lease
 from relay.nonces import AccountId
 from warehouse_schema import locks
-from warehouse_schema.leases import take_lease
 from warehouse_schema.relay import leases
 
 _RELEASE_SECONDS = 2.0
 """A session that ended holds its lease until Postgres has noticed."""
-_POLL_SECONDS = 0.1
 
 
 def account_session(engine: Engine, account: AccountId) -> AbstractContextManager[Connection]:
@@ -35,15 +32,7 @@ def lease_session(
 ) -> Iterator[Connection]:
     """Session that holds a lease. Raises `FollowerConflict(conflict)` when another holds it."""
     with engine.connect() as conn:
-        deadline = time.monotonic() + wait_seconds
-        while True:
-            with conn.begin():
-                key = take_lease(conn, leases, kind, name)
-            if key is not None:
-                break
-            if time.monotonic() >= deadline:
-                raise FollowerConflict(conflict)
-            time.sleep(_POLL_SECONDS)
+        wait_for_lease(conn, leases, kind, name, conflict, wait_seconds)
         try:
             yield conn
         finally:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from psycopg.errors import LockNotAvailable
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import OperationalError
 
 from indexer.errors import FollowerConflict
@@ -32,15 +32,7 @@ def lease_session(
 @contextmanager
 def hold_lease(conn: Connection, kind: int, name: str, busy: str, timeout: float) -> Iterator[None]:
     """Hold a lease on an open connection, which is rolled back at the end. As `lease_session`."""
-    deadline = time.monotonic() + timeout
-    while True:
-        with conn.begin():
-            key = take_lease(conn, leases, kind, name)
-        if key is not None:
-            break
-        if time.monotonic() >= deadline:
-            raise FollowerConflict(busy)
-        time.sleep(_POLL_SECONDS)
+    key = wait_for_lease(conn, leases, kind, name, busy, timeout)
     try:
         yield
     finally:
@@ -48,6 +40,24 @@ def hold_lease(conn: Connection, kind: int, name: str, busy: str, timeout: float
             conn.rollback()
             end_lease(conn, kind, key)
             conn.commit()
+
+
+def wait_for_lease(
+    conn: Connection, table: Table, kind: int, name: str, busy: str, timeout: float
+) -> int:
+    """The key of a lease in a table of leases, which the session has from here on.
+
+    Raises `FollowerConflict` as `lease_session`.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        with conn.begin():
+            key = take_lease(conn, table, kind, name)
+        if key is not None:
+            return key
+        if time.monotonic() >= deadline:
+            raise FollowerConflict(busy)
+        time.sleep(_POLL_SECONDS)
 
 
 @contextmanager
