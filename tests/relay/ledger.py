@@ -51,6 +51,8 @@ class LedgerStand:
     url: str
     engine: Engine
     relay_engine: Engine
+    began: int = field(default_factory=time.monotonic_ns)
+    """Names accounts of one test, whose chain it shares with others."""
     opened: list[StellarAccountNodes] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=lambda: count(time.monotonic_ns()))
 

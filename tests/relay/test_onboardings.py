@@ -151,7 +151,7 @@ def relay(
 ) -> SponsorRelay:
     """A sponsor for one test."""
     stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
-    key = Keypair.from_raw_ed25519_seed(f"{name} {id(stand)}".encode().ljust(32)[:32])
+    key = Keypair.from_raw_ed25519_seed(f"{name} {stand.began}".encode().ljust(32)[:32])
     if stand.chain.account(key.public_key) is None:
         stand.chain.run(keypair(ROOT), CreateAccount(key.public_key, "100"))
     sender = SponsorSender(STELLAR, stand.opened[-1], LocalStellarKey(key))
@@ -292,7 +292,7 @@ def test_sponsor_without_balance_for_dearest_is_unhealthy(stand: LedgerStand):
     by = relay(stand, limits=SpendLimits(budget=Stroops(10**12), floor=Stroops(0)))
     account = stand.chain.account(by.account.address)
     assert account is not None
-    key = Keypair.from_raw_ed25519_seed(f"sponsor {id(stand)}".encode().ljust(32)[:32])
+    key = Keypair.from_raw_ed25519_seed(f"sponsor {stand.began}".encode().ljust(32)[:32])
     left = from_xdr_amount(account.balance - 2 * BASE_RESERVE - MAX_COST)
     stand.chain.run(key, Payment(keypair(ROOT).public_key, Asset.native(), left))
     stand.turns(by)
