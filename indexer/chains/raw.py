@@ -9,6 +9,7 @@ from warehouse_schema.identifiers import (
     EvmAddress,
     Height,
     StellarAddress,
+    TxHash,
     UnixMilliseconds,
     UnixSeconds,
 )
@@ -27,6 +28,10 @@ class Block:
     """Stellar's; None on EVM."""
     close_time_ms: UnixMilliseconds | None = None
     """`time` in milliseconds; ledgers carry it from the second one of protocol 30 on."""
+
+    def provenance(self, tx_hash: TxHash, position: int) -> Provenance:
+        """Of an event in this block."""
+        return Provenance(self.chain, self.height, self.hash, tx_hash, position, self.time)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from indexer.chains.events import Provenance
 from indexer.chains.evm.jsonrpc import Reply
 from indexer.chains.evm.log_filters import LogFilter
 from indexer.chains.evm.receipts import (
@@ -277,5 +276,4 @@ def _receipt_log(log: Mapping[str, Any]) -> ReceiptLog:
 
 
 def _evm_log(log: ReceiptLog, block: Block, tx_hash: TxHash) -> EvmLog:
-    seen = Provenance(block.chain, block.height, block.hash, tx_hash, log.position, block.time)
-    return EvmLog(seen=seen, address=log.address, topics=log.topics, data=log.data)
+    return EvmLog(block.provenance(tx_hash, log.position), log.address, log.topics, log.data)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
-from indexer.chains.events import Provenance
 from indexer.chains.http.node_pool import NodePool, PooledNode
 from indexer.chains.http.operators import http_urls
 from indexer.chains.identity import check_stellar_node
@@ -313,14 +312,7 @@ def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> Stellar
     # Nodes leave out the list of an event without topics.
     topics = field({"topic": [], **record}, "topic", list)
     return StellarEvent(
-        seen=Provenance(
-            chain=block.chain,
-            height=block.height,
-            block_hash=block.hash,
-            tx_hash=TxHash(field(record, "txHash", str)),
-            position=event_id.position,
-            block_time=block.time,
-        ),
+        seen=block.provenance(TxHash(field(record, "txHash", str)), event_id.position),
         event_id=text,
         contract=StellarAddress(field(record, "contractId", str)),
         topics=tuple(map(_base64, topics)),

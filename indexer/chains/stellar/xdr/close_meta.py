@@ -12,7 +12,6 @@ from itertools import count
 
 from stellar_sdk import StrKey, xdr
 
-from indexer.chains.events import Provenance
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.xdr.event_ids import (
     AFTER_ALL_TRANSACTION,
@@ -212,14 +211,7 @@ def _contract_events(
             topics.append(raw[begin:end])
             begin = end
         event = StellarEvent(
-            seen=Provenance(
-                chain=block.chain,
-                height=block.height,
-                block_hash=block.hash,
-                tx_hash=transaction.hash,
-                position=event_id.position,
-                block_time=block.time,
-            ),
+            seen=block.provenance(transaction.hash, event_id.position),
             event_id=str(event_id),
             contract=StellarAddress(StrKey.encode_contract(raw[contract:at])),
             topics=tuple(topics),
