@@ -23,7 +23,6 @@ from indexer.chains.events import Provenance
 from indexer.chains.evm.abi import TRANSFER_TOPIC
 from indexer.chains.evm.log_filters import (
     MAX_RECIPIENTS,
-    EventTopics,
     LogFilter,
     header_call,
     transfer_filters,
@@ -34,7 +33,6 @@ from indexer.chains.evm.reader import EvmReader, LogKey
 from indexer.chains.evm.responses import ROUND_CAPS, EvmHeader
 from indexer.chains.raw import Block, EvmLog
 from indexer.chains.watchlist import Watched, Watchlist, as_watchlist
-from indexer.config.networks import EvmChain
 from indexer.errors import InconsistentAnswer, RangeTooWide
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 
@@ -113,20 +111,16 @@ def logs_from_frame(frame: pl.DataFrame, chain: ChainId) -> Iterator[EvmLog]:
 class EvmHistory(EvmReader):
     """Reads ranges of one EVM chain as columns. For one thread."""
 
-    def __init__(
-        self,
-        chain: EvmChain,
-        urls: Sequence[str],
-        event_topics: EventTopics,
-        *,
-        timeout: float = REQUEST_SECONDS,
-    ) -> None:
-        super().__init__(chain, urls, event_topics, timeout=timeout, max_bytes=MAX_RESPONSE_BYTES)
-
     @classmethod
     def for_reader(cls, reader: EvmReader) -> Self:
         """For the same chain and nodes, with connections of its own."""
-        return cls(reader.config, reader.urls, reader.event_topics)
+        return cls(
+            reader.config,
+            reader.urls,
+            reader.event_topics,
+            timeout=REQUEST_SECONDS,
+            max_bytes=MAX_RESPONSE_BYTES,
+        )
 
     def read_columns(self, first: Height, last: Height, watched: Watched) -> EvmColumns:
         """Blocks `first … last` and our logs in them, from one node. Raises as `read`."""

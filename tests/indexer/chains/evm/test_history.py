@@ -8,9 +8,14 @@ import pytest
 from eth_utils.crypto import keccak
 
 from indexer.addresses import evm_as_bytes32
-from indexer.chains.evm import history as evm_history
 from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
-from indexer.chains.evm.history import LOG_COLUMNS, EvmColumns, EvmHistory, logs_from_frame
+from indexer.chains.evm.history import (
+    LOG_COLUMNS,
+    MAX_RESPONSE_BYTES,
+    EvmColumns,
+    EvmHistory,
+    logs_from_frame,
+)
 from indexer.chains.evm.log_filters import MAX_RECIPIENTS
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.evm.receipts import bloom_of
@@ -114,9 +119,15 @@ class FakeNode:
         }
 
 
-def read(node: FakeNode, first: int = 1, last: int = LAST, chain: EvmChain = CHAIN) -> EvmColumns:
+def read(
+    node: FakeNode,
+    first: int = 1,
+    last: int = LAST,
+    chain: EvmChain = CHAIN,
+    max_bytes: int = MAX_RESPONSE_BYTES,
+) -> EvmColumns:
     with serving(node) as url:
-        history = EvmHistory(chain, [url], event_topics, timeout=5.0)
+        history = EvmHistory(chain, [url], event_topics, timeout=5.0, max_bytes=max_bytes)
         try:
             return history.read_columns(Height(first), Height(last), [WATCHED])
         finally:
@@ -346,8 +357,7 @@ def test_log_errors_are_classified(words: str, kind: type[IndexerError]):
         read(FakeNode(spoil=refuse))
 
 
-def test_response_over_the_limit_is_too_wide(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evm_history, "MAX_RESPONSE_BYTES", 2_000)
+def test_response_over_the_limit_is_too_wide():
     with pytest.raises(RangeTooWide, match=r"blocks 1 to 12: .* over 2000 bytes"):
-        read(FakeNode())
-    assert read(FakeNode(), 2, 2).logs.height == 1
+        read(FakeNode(), max_bytes=2_000)
+    assert read(FakeNode(), 2, 2, max_bytes=2_000).logs.height == 1
