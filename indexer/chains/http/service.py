@@ -17,10 +17,11 @@ from indexer.chains.http.client import (
     exceeds_json_depth,
     retry_after,
 )
-from indexer.chains.http.client import host_of as host_of
 from indexer.errors import InconsistentAnswer, NodeUnavailable, PermanentChainError
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
+LOCK_OUT_SECONDS = 300.0
+"""Pause after a 429, at least: Circle's lock-out; LayerZero's is not published."""
 _MAX_DEPTH = 100
 _WHOLE = re.compile(r"[0-9]{1,78}")
 
@@ -100,12 +101,9 @@ class HttpAnswer:
 class HttpService(HttpEndpoint):
     """One service. Threads may share it."""
 
-    def __init__(
-        self, url: str, *, timeout: float, limit: RateLimit, lock_out_seconds: float
-    ) -> None:
+    def __init__(self, url: str, *, timeout: float, per_second: float, burst: int = 1) -> None:
         super().__init__(url.rstrip("/"), timeout=timeout, max_bytes=MAX_ANSWER_BYTES)
-        self._limit = limit
-        self._lock_out_seconds = lock_out_seconds
+        self._limit = shared_limit(self.host, per_second, burst)
 
     def request(
         self, method: str, path: str, params: Mapping[str, str] | None = None
@@ -122,7 +120,7 @@ class HttpService(HttpEndpoint):
             raise InconsistentAnswer(f"{error}, for {path}") from error
         status = response.status_code
         if status == httpx.codes.TOO_MANY_REQUESTS:
-            seconds = max(self._lock_out_seconds, retry_after(response) or 0.0)
+            seconds = max(LOCK_OUT_SECONDS, retry_after(response) or 0.0)
             self._limit.lock_out(seconds)
             raise LockedOut(f"{self.host} shut us out for {seconds:.0f} s", retry_after=seconds)
         if status >= 500 or status < 200 or 300 <= status < 400:

@@ -15,8 +15,6 @@ from indexer.chains.http.service import (
     HttpService,
     JsonFields,
     ServiceRefused,
-    host_of,
-    shared_limit,
 )
 from indexer.errors import InconsistentAnswer
 from warehouse_schema.identifiers import Bytes32, TxHash, parse_bytes32
@@ -25,7 +23,6 @@ T = TypeVar("T")
 
 REQUESTS_PER_SECOND = 5.0
 """Of the 35 allowed: other processes of ours ask as well, and a lock-out costs five minutes."""
-LOCK_OUT_SECONDS = 300.0
 
 _BURST = 5
 _VERSION = 2
@@ -86,12 +83,7 @@ class Iris(HttpService):
     """The service at one URL. Threads may share it."""
 
     def __init__(self, url: str, *, timeout: float = 10.0) -> None:
-        super().__init__(
-            url,
-            timeout=timeout,
-            limit=shared_limit(host_of(url), REQUESTS_PER_SECOND, _BURST),
-            lock_out_seconds=LOCK_OUT_SECONDS,
-        )
+        super().__init__(url, timeout=timeout, per_second=REQUESTS_PER_SECOND, burst=_BURST)
 
     def messages_of_transaction(self, source_domain: int, tx_hash: TxHash) -> IrisMessages:
         """The messages of a burn transaction: `0x` hex from EVM chains, bare hex from Stellar."""

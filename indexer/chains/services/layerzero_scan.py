@@ -12,14 +12,11 @@ from indexer.chains.http.service import (
     HttpService,
     JsonFields,
     ServiceRefused,
-    host_of,
-    shared_limit,
 )
 from indexer.errors import InconsistentAnswer
 from warehouse_schema.identifiers import Bytes32
 
 REQUESTS_PER_SECOND = 1.0
-LOCK_OUT_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +53,7 @@ class LzScan(HttpService):
     """The explorer's API at one URL, version included. Threads may share it."""
 
     def __init__(self, url: str, *, timeout: float = 10.0) -> None:
-        super().__init__(
-            url,
-            timeout=timeout,
-            limit=shared_limit(host_of(url), REQUESTS_PER_SECOND, 1),
-            lock_out_seconds=LOCK_OUT_SECONDS,
-        )
+        super().__init__(url, timeout=timeout, per_second=REQUESTS_PER_SECOND)
 
     def status_of(self, packet: Packet) -> ScanStatus | None:
         """The status of a packet; None when the explorer does not know it yet.

@@ -19,7 +19,7 @@ from indexer.chains.http.client import (
     host_of,
     retry_after,
 )
-from indexer.chains.http.service import HttpService, RateLimit
+from indexer.chains.http.service import HttpService
 from indexer.chains.stellar.rpc import StellarRpc
 from indexer.decode.evm import event_topics
 from indexer.errors import NodeUnavailable, RangeTooWide
@@ -98,7 +98,7 @@ def test_decompressed_size_is_bounded() -> None:
 def test_every_client_ends_a_dripping_response() -> None:
     with answered_by(drip) as url:
         evm, stellar = JsonRpc(url, timeout=0.1), StellarRpc(url, timeout=0.1)
-        service = HttpService(url, timeout=0.1, limit=RateLimit(1000), lock_out_seconds=1)
+        service = HttpService(url, timeout=0.1, per_second=1000)
         for ask in (
             lambda: evm.call("eth_chainId", []),
             lambda: stellar.call("getHealth", {}),
