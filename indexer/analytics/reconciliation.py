@@ -4,7 +4,7 @@ Compares sums of facts with sums of movements, the two sides of each movement, a
 transfer with its limit. Findings are for operators; nothing is decided by them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
@@ -338,8 +338,3 @@ def _late_transfers(conn: Connection) -> Iterator[Finding]:
                 f"transfer {row.id} is {row.stage} {why} and waits {waited} s for the"
                 f" {turn}{detail}",
             )
-
-
-def finding_details(findings: Iterable[Finding], check: ReconciliationCheck) -> list[str]:
-    """Details of one check's findings."""
-    return [finding.detail for finding in findings if finding.check == check]

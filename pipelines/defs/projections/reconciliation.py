@@ -9,7 +9,6 @@ from indexer.analytics.reconciliation import (
     MAX_AGE_SECONDS,
     ChainFlow,
     ReconciliationCheck,
-    finding_details,
     reconcile,
 )
 from indexer.config.networks import Network
@@ -70,7 +69,7 @@ def _asset(network: Network) -> dg.AssetsDefinition:
             }
         )
         for check in CHECKS:
-            found = verdict(finding_details(seen.findings, check))
+            found = verdict([each.detail for each in seen.findings if each.check == check])
             yield found._replace(check_name=check, asset_key=RECONCILIATION)
 
     return reconciliation

@@ -13,7 +13,6 @@ from indexer.analytics.reconciliation import (
     FlowSum,
     ReconciliationCheck,
     compute_reconciliation,
-    finding_details,
     reconcile,
 )
 from indexer.bridges.cctp.events import MintAndWithdraw
@@ -50,7 +49,7 @@ def fresh(terms: TransferTerms) -> TransferTerms:
 def found(conn: Connection, check: ReconciliationCheck) -> list[str]:
     findings = compute_reconciliation(conn, NETWORK).findings
     assert {each.check for each in findings} <= {check}
-    return finding_details(findings, check)
+    return [each.detail for each in findings]
 
 
 def minted(amount: int, fee: int = 0) -> list[Event]:
@@ -191,9 +190,9 @@ def test_late_transfer_names_the_party(connection: Connection, stage, turn):
     for waited, count in ((MAX_WAIT_SECONDS[turn] - 300, 0), (MAX_WAIT_SECONDS[turn] + 5, 1)):
         values = {"stage": stage, "reason": "not_final", "since": now() - waited}
         connection.execute(update(transfer_states).where(where).values(values))
-        finding_details = found(connection, "transfers_move_on")
-        assert len(finding_details) == count
-        assert all(f"is {stage} (not_final)" in each and turn in each for each in finding_details)
+        details = found(connection, "transfers_move_on")
+        assert len(details) == count
+        assert all(f"is {stage} (not_final)" in each and turn in each for each in details)
 
 
 @pytest.mark.parametrize("stage", ["AWAITING_TRUSTLINE", "ON_HOLD"])
