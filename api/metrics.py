@@ -22,6 +22,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.availability import followed_chains
+from api.browser_headers import METHODS
 from api.load_shedding import ShedReason
 from indexer.config.networks import Network
 from indexer.facts.health import assess
@@ -30,7 +31,6 @@ from indexer.facts.status import chain_status
 PATH = "/metrics"
 _SIGN_IN = "/auth"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Metrics:
@@ -64,7 +64,7 @@ class Metrics:
 
     def request_answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """`route` is a template, never a client's path."""
-        key = (route, method if method in _METHODS else "OTHER", status)
+        key = (route, method if method in METHODS else "OTHER", status)
         children = self._children.get(key)
         if children is None:
             # The lookup by labels takes longer than counting.

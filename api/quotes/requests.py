@@ -108,7 +108,7 @@ def _read_chain(text: str, member: str, ends: tuple[TransferRouteEnd, ...]) -> T
 def _read_amount(text: str, end: TransferRouteEnd) -> BaseUnits:
     if not _AMOUNT.fullmatch(text):
         raise BadRequest(
-            f"amount_in must be a whole number of base units of {end.asset}, in digits alone",
+            f"amount_in must be a whole number of base units of {end.asset}, in digits only",
             code="BAD_AMOUNT",
         )
     amount = int(text)
@@ -122,8 +122,8 @@ def _read_amount(text: str, end: TransferRouteEnd) -> BaseUnits:
         # Within the limits, which are multiples of the step.
         nearest = (amount + end.amount_step // 2) // end.amount_step * end.amount_step
         raise BadRequest(
-            f"amount_in must be a multiple of {end.amount_step} base units of {end.asset}, the "
-            f"last decimal of which cannot cross; the nearest is {nearest}",
+            f"amount_in must be a multiple of {end.amount_step} base units of {end.asset}: the "
+            f"bridge carries 6 decimals; the nearest is {nearest}",
             code="BAD_AMOUNT",
         )
     return BaseUnits(amount)
