@@ -12,12 +12,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 
 from sqlalchemy import Engine
 
+from api.deps import read_snapshot
 from api.metrics import Metrics
-from api.notifications import NotificationListener
+from api.notifications import Committed, NotificationListener
+from api.stream import outbox
 from api.stream.audience import Audience
 from api.stream.client import (
     BOOK_REBUILT,
@@ -29,7 +32,7 @@ from api.stream.client import (
     Ending,
 )
 from api.stream.outbox import BookMessages, BookSnapshot, OutboxBatch, ReadPosition
-from api.stream.outbox_reader import OutboxReader
+from api.stream.reading_thread import ReadingThread
 from api.stream.requests import BadClientMessage, Filters, SubscribeRequest, parse_client_message
 from api.stream.transfer_subscriptions import ClientAction, TokenAccess, TransferSubscriptions
 from warehouse_schema.identifiers import ChainId
@@ -80,13 +83,15 @@ class Hub:
         self._lock = threading.Lock()
         """Between `join` and the end: no client is posted to a thread that has ended."""
         self._start_from(snapshot)
-        self._reader = OutboxReader(
-            engine,
-            chain,
+        self._engine = engine
+        self._chain = chain
+        self._since = snapshot.at
+        """Of the reading thread: the position up to which it has read."""
+        self._reader = ReadingThread(
+            "stream-outbox",
             listener,
-            snapshot.at,
-            on_messages=lambda messages: self._post(lambda: self._broadcast(messages)),
-            on_snapshot=lambda snapshot: self._post(lambda: self._start_from(snapshot)),
+            self._read_outbox,
+            concerns=lambda event: isinstance(event, Committed) and event.chain == chain,
             on_end=lambda: self._post(lambda: self._shut_down(INTERNAL_ERROR)),
         )
         self._transfers = TransferSubscriptions(
@@ -108,7 +113,7 @@ class Hub:
     def start(self) -> None:
         """Begin to follow."""
         self._thread.start()
-        self._reader.thread.start()
+        self._reader.start()
 
     def join(self, client: Client, request: SubscribeRequest, missed: BookMessages | None) -> None:
         """Add a client, which gets `missed` instead of a snapshot."""
@@ -122,13 +127,13 @@ class Hub:
         """End every client, then the threads. Does not wait: a signal handler may call it."""
         # In this order: the hub must not take the end of a reading thread for a failure.
         self._post(lambda: self._shut_down(STOPPING))
-        self._reader.thread.stop()
+        self._reader.stop()
         self._transfers.stop()
 
     def wait(self, seconds: float) -> None:
         """Wait for the end, at most so long for each of the threads."""
         self._thread.join(seconds)
-        self._reader.thread.wait(seconds)
+        self._reader.wait(seconds)
         self._transfers.wait(seconds)
 
     def _post(self, job: Callable[[], None]) -> None:
@@ -139,6 +144,21 @@ class Hub:
             # The buffer is full of wake-ups, or the hub has ended.
             return
 
+    # The thread that reads the outbox
+
+    def _read_outbox(self) -> None:
+        with read_snapshot(self._engine) as connection:
+            messages = outbox.read_since(connection, self._chain, self._since)
+        if messages is not None:
+            self._post(partial(self._broadcast, messages))
+            self._since = messages.at
+        if messages is None or any(batch.revised for batch in messages.batches):
+            with read_snapshot(self._engine) as connection:
+                snapshot = outbox.read_book_snapshot(connection, self._chain)
+            logger.warning("stream restarts from a snapshot at ledger=%d", snapshot.at.ledger)
+            self._post(partial(self._start_from, snapshot))
+            self._since = snapshot.at
+
     # The hub's thread
 
     def _run(self) -> None:
@@ -147,7 +167,7 @@ class Hub:
             while not self._stopping or self._clients:
                 self._turn()
         finally:
-            self._reader.thread.stop()
+            self._reader.stop()
             self._transfers.stop()
             with self._lock:
                 self._ended = True
@@ -215,7 +235,7 @@ class Hub:
             client.end(STOPPING, now)
         elif missed is not None and self._is_ahead(request, missed):
             self._waiting.append(_Waiting(client, request, missed, now + _AHEAD_SECONDS))
-            self._reader.thread.wake()
+            self._reader.wake()
         else:
             self._greet(client, request, missed, now)
         self._settle(client, now)

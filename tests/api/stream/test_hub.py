@@ -267,7 +267,7 @@ def test_client_lost_while_sending_leaves_the_hub_running(make_bench, stand, api
     bench.hub._broadcast(missed)
     remaining = [client.ending for client in bench.hub._clients]
     # Otherwise the reading thread would send these ledgers again.
-    bench.hub._reader._since = missed.at
+    bench.hub._since = missed.at
     bench.hub.start()
     assert remaining == [None]
     assert kept.read_to(ledger).book() == stand.shown[ledger]
