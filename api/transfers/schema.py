@@ -50,7 +50,7 @@ class DepositAddress(TypedDict):
     operator: Annotated[str, Field(description="Moves the deposit on; it cannot take it.")]
 
 
-class TillLine(TypedDict):
+class DepositTokenBalance(TypedDict):
     """One token at the deposit address: received = swept + returned + current balance."""
 
     token: Annotated[str, Field(description="Token contract.")]
@@ -68,7 +68,7 @@ class Refund(TypedDict):
     pending_below_minimum: Annotated[
         BaseUnitsText, Field(description="Owed, but less than the minimum of an automatic refund.")
     ]
-    tokens: list[TillLine]
+    tokens: list[DepositTokenBalance]
 
 
 class SelfFinish(TypedDict):

@@ -239,7 +239,7 @@ class DepositAddress(Model):
     operator: str
 
 
-class TillLine(Model):
+class DepositTokenBalance(Model):
     """One token at a deposit address: received = swept + returned + balance."""
 
     token: str
@@ -255,7 +255,7 @@ class Refund(Model):
     amount: int
     transactions: tuple[str, ...]
     pending_below_minimum: int
-    tokens: tuple[TillLine, ...]
+    tokens: tuple[DepositTokenBalance, ...]
 
 
 class SelfFinish(Model):
