@@ -213,8 +213,10 @@ def shorten_pauses(patch: pytest.MonkeyPatch) -> None:
     """Backing off is tested where it is the subject."""
     patch.setattr(follow, "_FIRST_BACKOFF", 0.001)
     patch.setattr(follow, "_MAX_BACKOFF", 0.02)
-    patch.setattr(follow, "_HEAD_WAIT", 0.1)
+    patch.setattr(follow, "_HEAD_WAIT", 0.02)
     patch.setattr(heads, "_RECONNECT_SECONDS", 0.05)
+    patch.setattr(heads, "_MIN_POLL_SECONDS", 0.005)
+    patch.setattr(heads, "_POLLS_PER_BLOCK", 100)
 
 
 if __name__ == "__main__":
