@@ -28,15 +28,15 @@ class CheckedClient(FlaskClient):
 
 def complaints(app: Flask, response: TestResponse) -> Iterator[str]:
     """Where the answer is not what the document says; nothing for what is not in the document."""
-    asked = response.request
+    request = response.request
     try:
-        rule, _ = app.url_map.bind("").match(asked.path, asked.method, return_rule=True)
+        rule, _ = app.url_map.bind("").match(request.path, request.method, return_rule=True)
     except HTTPException:
         return
-    if rule.endpoint not in operations(app) or asked.method == "OPTIONS":
+    if rule.endpoint not in operations(app) or request.method == "OPTIONS":
         return
-    method = "get" if asked.method == "HEAD" else asked.method.lower()
-    where = f"{asked.method} {asked.path} → {response.status_code}"
+    method = "get" if request.method == "HEAD" else request.method.lower()
+    where = f"{request.method} {request.path} → {response.status_code}"
     document = _document(app)
     answers = document["paths"][template(rule.rule)][method]["responses"]
     if str(response.status_code) not in answers:
@@ -46,7 +46,7 @@ def complaints(app: Flask, response: TestResponse) -> Iterator[str]:
     for name, header in answer["headers"].items():
         if header.get("required", True) and name not in response.headers:
             yield f"{where}: the document promises {name}"
-    if asked.method != "HEAD":
+    if request.method != "HEAD":
         yield from (f"{where}: {problem}" for problem in _body(answer, response, document))
 
 

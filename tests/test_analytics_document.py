@@ -83,7 +83,7 @@ def shown(value: Any) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)
 
 
-def asked(connection: Connection, query: str) -> str:
+def query_result(connection: Connection, query: str) -> str:
     result = connection.execute(text(query.replace(":", r"\:")))
     return table(list(result.keys()), [tuple(row) for row in result])
 
@@ -107,7 +107,7 @@ def test_examples_give_documented_results(
     def anew(example: re.Match[str]) -> str:
         code = example["code"]
         is_sql = example[0].startswith("```sql")
-        result = asked(analyst, code) if is_sql else printed(code)
+        result = query_result(analyst, code) if is_sql else printed(code)
         return example[0].replace(f"```text\n{example['result']}", f"```text\n{result}")
 
     given = EXAMPLE.sub(anew, document)

@@ -19,7 +19,7 @@ from api.notifications import Committed, NotificationListener
 from api.orderbook.books import FRESH_SECONDS, BookAnswer, Books
 from api.orderbook.filters import OfferFilters
 from api.orderbook.recent import RecentOrders
-from tests.api.heard import GAINED, LOST, Heard
+from tests.api.notification_log import GAINED, LOST, NotificationLog
 from tests.factories import book as factory
 from tests.factories.book_history import RandomHistory
 from tests.factories.book_walk import apply_range, refolded
@@ -69,13 +69,13 @@ class Wire:
     """What the book of `told` hears."""
 
     owner: Engine
-    heard: Heard
+    log: NotificationLog
 
     def commit(self, chain: str = STELLAR, height: int = LEDGER) -> None:
         """Returns when the book has heard of it."""
         with self.owner.begin() as connection:
             connection.execute(select(func.pg_notify(channels.INGESTED, f"{chain}:{height}")))
-        self.heard.until(Committed(ChainId(chain), Height(height)))
+        self.log.until(Committed(ChainId(chain), Height(height)))
 
     def cut(self) -> None:
         """Returns when the book has heard that it is listening again."""
@@ -83,8 +83,8 @@ class Wire:
             ours = "application_name = 'isthmus-api-changes' AND datname = current_database()"
             query = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}"
             connection.execute(text(query))
-        self.heard.until(LOST)
-        self.heard.until(GAINED)
+        self.log.until(LOST)
+        self.log.until(GAINED)
 
 
 @pytest.fixture
@@ -92,14 +92,14 @@ def told(
     api_database: URL, owner: Engine, reader: Engine, clock: Clock
 ) -> Iterator[tuple[Books, Wire]]:
     """A book that hears what commits, while time stands still."""
-    engine, heard = make_engine(api_database, role="api", pool_size=1), Heard()
+    engine, log = make_engine(api_database, role="api", pool_size=1), NotificationLog()
     changes = NotificationListener(engine)
     books = Books(reader, CHAIN, changes, clock)
     # Told after the book, so whatever it has heard the book has.
-    changes.subscribe(heard.tell)
+    changes.subscribe(log.append)
     changes.start()
-    heard.until(GAINED)
-    yield books, Wire(owner, heard)
+    log.until(GAINED)
+    yield books, Wire(owner, log)
     changes.stop()
     engine.dispose()
 
@@ -107,13 +107,13 @@ def told(
 @contextmanager
 def statements(engine: Engine) -> Iterator[list[str]]:
     """What is asked of Postgres meanwhile."""
-    asked: list[str] = []
+    executed: list[str] = []
 
     def note(conn, cursor, statement, *rest):
-        asked.append(statement)
+        executed.append(statement)
 
     event.listen(engine, "before_cursor_execute", note)
-    yield asked
+    yield executed
     event.remove(engine, "before_cursor_execute", note)
 
 
@@ -168,9 +168,9 @@ def test_cached_state_costs_no_statement(silent, book, reader):
         ]
 
     first = ask()
-    with statements(reader) as asked:
+    with statements(reader) as executed:
         assert ask() == first
-    assert asked == []
+    assert executed == []
 
 
 def test_notified_commit_is_in_the_next_answer(told, book):
@@ -195,18 +195,18 @@ def test_commit_of_another_chain_keeps_the_cache(told, book, reader):
     books, wire = told
     books.offers(ALL)
     wire.commit("eip155:11155111", 7)
-    with statements(reader) as asked:
+    with statements(reader) as executed:
         books.offers(ALL)
-    assert asked == []
+    assert executed == []
 
 
 def test_check_without_changes_reads_only_the_version(silent, book, clock, reader):
     first = silent.offers(ALL)
     clock.now = 1.0
-    with statements(reader) as asked:
+    with statements(reader) as executed:
         assert silent.offers(ALL).body is first.body
-    assert sum("FROM projections.book" in statement for statement in asked) == 1
-    assert not any("FROM projections.offers" in statement for statement in asked)
+    assert sum("FROM projections.book" in statement for statement in executed) == 1
+    assert not any("FROM projections.offers" in statement for statement in executed)
 
 
 def test_ledger_without_changes_keeps_the_bytes(told, book, reader):
@@ -218,11 +218,11 @@ def test_ledger_without_changes_keeps_the_bytes(told, book, reader):
     move_on(book, LEDGER + 1)
     book.execute(update(tables.providers).values(active_orders=3))
     wire.commit(height=LEDGER + 1)
-    with statements(reader) as asked:
+    with statements(reader) as executed:
         second = books.offers(ALL)
     assert second.body is first.body
     assert second.book.ledger == LEDGER + 1
-    assert not any("FROM projections.offers" in statement for statement in asked)
+    assert not any("FROM projections.offers" in statement for statement in executed)
     # A provider can change without a message.
     assert orjson.loads(books.provider(PROVIDER).body.plain)["activeIntents"] == 3
 
@@ -274,10 +274,10 @@ def test_concurrent_requests_cause_one_read(silent, book, reader):
         everyone.wait()
         return silent.offers(ALL)
 
-    with statements(reader) as asked, ThreadPoolExecutor(8) as threads:
+    with statements(reader) as executed, ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(ask, range(8)))
     assert len({id(answer.body) for answer in answers}) == 1
-    assert sum("FROM projections.offers" in statement for statement in asked) == 1
+    assert sum("FROM projections.offers" in statement for statement in executed) == 1
 
 
 def test_fresh_state_is_served_during_a_check(silent, book, clock, reader):

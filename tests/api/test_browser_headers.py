@@ -77,12 +77,12 @@ def test_wallet_endpoints_allow_any_origin(chosen, path):
 
 
 def preflight(client: FlaskClient, path: str, origin: str = APP, method: str = "POST"):
-    asked = {
+    headers = {
         "Origin": origin,
         "Access-Control-Request-Method": method,
         "Access-Control-Request-Headers": "authorization, content-type, x-evil",
     }
-    return client.options(path, headers=asked)
+    return client.options(path, headers=headers)
 
 
 def test_preflight_needs_no_token(client, chosen):

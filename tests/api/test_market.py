@@ -144,12 +144,12 @@ def test_vendored_files_are_listed_and_pinned():
     vendor = STATIC / "vendor"
     found = {path.relative_to(vendor).as_posix() for path in vendor.rglob("*") if path.is_file()}
     assert found == set(SHIPPED)
-    asked = json.loads((ROOT / "package.json").read_text())["dependencies"]
+    required = json.loads((ROOT / "package.json").read_text())["dependencies"]
     locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     for package in ("uplot", "@fontsource-variable/inter"):
         installed = json.loads((ROOT / "node_modules" / package / "package.json").read_text())
         assert locked[f"node_modules/{package}"]["version"] == installed["version"]
-        assert asked[package] == installed["version"]
+        assert required[package] == installed["version"]
 
 
 def test_every_module_has_ts_check():

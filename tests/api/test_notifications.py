@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, column, create_engine, func, select, 
 from sqlalchemy.engine import URL
 
 from api.notifications import Committed, Notification, NotificationListener, TransfersChanged
-from tests.api.heard import GAINED, LOST, TIMEOUT, Heard
+from tests.api.notification_log import GAINED, LOST, TIMEOUT, NotificationLog
 from warehouse_schema import channels
 from warehouse_schema.engine import make_engine
 
@@ -18,18 +18,20 @@ OUR_SESSIONS = "application_name = 'isthmus-api-changes' AND datname = current_d
 
 
 @pytest.fixture
-def make_changes(api_database: URL) -> Iterator[Callable[..., tuple[NotificationListener, Heard]]]:
+def make_changes(
+    api_database: URL,
+) -> Iterator[Callable[..., tuple[NotificationListener, NotificationLog]]]:
     """Call it for a started listener, and who hears it; all are stopped."""
     engines, started = [], []
 
-    def make(database: URL = api_database) -> tuple[NotificationListener, Heard]:
+    def make(database: URL = api_database) -> tuple[NotificationListener, NotificationLog]:
         engines.append(make_engine(database, role="api", pool_size=1))
-        changes, heard = NotificationListener(engines[-1]), Heard()
-        changes.subscribe(heard.tell)
+        changes, log = NotificationListener(engines[-1]), NotificationLog()
+        changes.subscribe(log.append)
         changes.start()
         started.append(changes)
-        assert heard.next() == GAINED
-        return changes, heard
+        assert log.next() == GAINED
+        return changes, log
 
     yield make
     for changes in started:
@@ -49,70 +51,70 @@ def commit(engine: Engine, *payloads: str) -> None:
 
 
 def test_commit_notifies_chain_and_height(make_changes, owner):
-    _, heard = make_changes()
+    _, log = make_changes()
     commit(owner, "stellar:testnet:1234", "eip155:1:5")
-    assert heard.next() == Committed("stellar:testnet", 1234)
-    assert heard.next() == Committed("eip155:1", 5)
+    assert log.next() == Committed("stellar:testnet", 1234)
+    assert log.next() == Committed("eip155:1", 5)
 
 
 def test_transfer_event_notifies_its_owner(make_changes, owner):
-    _, heard = make_changes()
+    _, log = make_changes()
     with owner.begin() as connection:
         connection.execute(select(func.pg_notify(channels.TRANSFERS, "GABC")))
-    assert heard.next() == TransfersChanged("GABC")
+    assert log.next() == TransfersChanged("GABC")
 
 
 def test_every_subscriber_and_process_is_notified(make_changes, owner):
     changes, first = make_changes()
     _, elsewhere = make_changes()
-    second = Heard()
-    changes.subscribe(second.tell)
+    second = NotificationLog()
+    changes.subscribe(second.append)
     commit(owner, "stellar:testnet:1")
     assert {each.next() for each in (first, second, elsewhere)} == {Committed("stellar:testnet", 1)}
 
 
 def test_rollback_notifies_nothing(make_changes, owner):
-    _, heard = make_changes()
+    _, log = make_changes()
     with owner.connect() as connection:
         notify(connection, "stellar:testnet:1")
         connection.rollback()
     commit(owner, "stellar:testnet:2")
-    assert heard.next() == Committed("stellar:testnet", 2)
+    assert log.next() == Committed("stellar:testnet", 2)
 
 
 def test_unsubscribed_is_not_called(make_changes, owner):
-    changes, heard = make_changes()
-    left = Heard()
-    leave = changes.subscribe(left.tell)
+    changes, log = make_changes()
+    left = NotificationLog()
+    leave = changes.subscribe(left.append)
     commit(owner, "stellar:testnet:1")
-    assert left.next() == heard.next()
+    assert left.next() == log.next()
     leave()
     commit(owner, "stellar:testnet:2")
-    assert heard.next() == Committed("stellar:testnet", 2)
+    assert log.next() == Committed("stellar:testnet", 2)
     assert left.is_empty()
 
 
 @pytest.mark.parametrize("payload", ["", "stellar:testnet", "7", ":7", "stellar:testnet:-1", "x:²"])
 def test_unknown_payload_is_a_resync(make_changes, owner, payload):
-    _, heard = make_changes()
+    _, log = make_changes()
     commit(owner, payload)
-    assert heard.next() == GAINED
+    assert log.next() == GAINED
 
 
 def test_killed_session_resyncs_and_reconnects(make_changes, owner):
-    changes, heard = make_changes()
+    changes, log = make_changes()
     with owner.begin() as connection:
         query = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OUR_SESSIONS}"
         assert connection.scalars(text(query)).all() == [True]
-    assert heard.next() == LOST
-    assert heard.next() == GAINED
+    assert log.next() == LOST
+    assert log.next() == GAINED
     assert changes.connected
     commit(owner, "stellar:testnet:9")
-    assert heard.next() == Committed("stellar:testnet", 9)
+    assert log.next() == Committed("stellar:testnet", 9)
 
 
 def test_refused_connection_is_retried(make_changes, engine, server_engine, database):
-    changes, heard = make_changes(database)
+    changes, log = make_changes(database)
     with server_engine.connect() as server:
         server.execute(text(f"ALTER DATABASE {database.database} ALLOW_CONNECTIONS false"))
         server.execute(
@@ -120,12 +122,12 @@ def test_refused_connection_is_retried(make_changes, engine, server_engine, data
             .select_from(text("pg_stat_activity"))
             .where(column("datname") == database.database)
         )
-        assert heard.next() == LOST
+        assert log.next() == LOST
         assert not changes.connected
         server.execute(text(f"ALTER DATABASE {database.database} ALLOW_CONNECTIONS true"))
-    assert heard.next() == GAINED
+    assert log.next() == GAINED
     commit(engine, "stellar:testnet:9")
-    assert heard.next() == Committed("stellar:testnet", 9)
+    assert log.next() == Committed("stellar:testnet", 9)
 
 
 def test_listener_is_not_connected_before_start(reader):
@@ -134,10 +136,10 @@ def test_listener_is_not_connected_before_start(reader):
 
 
 def test_stop_resyncs_and_closes_the_session(make_changes, owner):
-    changes, heard = make_changes()
+    changes, log = make_changes()
     changes.stop()
     assert not changes.connected
-    assert heard.next() == LOST
+    assert log.next() == LOST
     with owner.connect() as connection:
         query = text(f"SELECT count(*) FROM pg_stat_activity WHERE {OUR_SESSIONS}")
         # Postgres ends a session a moment after its client is gone.
@@ -178,7 +180,7 @@ def test_forked_process_is_not_connected(make_changes):
 def test_raising_subscriber_disconnects_the_listener(make_changes, owner, monkeypatch):
     seen: queue.Queue[BaseException] = queue.Queue()
     monkeypatch.setattr(threading, "excepthook", lambda args: seen.put(args.exc_value))
-    changes, heard = make_changes()
+    changes, log = make_changes()
 
     def fail(told: Notification) -> None:
         if isinstance(told, Committed):
@@ -187,5 +189,5 @@ def test_raising_subscriber_disconnects_the_listener(make_changes, owner, monkey
     changes.subscribe(fail)
     commit(owner, "stellar:testnet:1")
     assert isinstance(seen.get(timeout=TIMEOUT), ZeroDivisionError)
-    heard.until(LOST)
+    log.until(LOST)
     assert not changes.connected

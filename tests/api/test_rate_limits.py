@@ -163,7 +163,7 @@ def test_refused_client_costs_no_statement(api_engine, clock):
     for _ in range(50):
         with pytest.raises(TooManyRequests):
             limiter.count(OWNER, "G")
-    assert storage.asked == 4
+    assert storage.requests == 4
     clock.now += 61
     limiter.count(OWNER, "G")
 
@@ -171,13 +171,13 @@ def test_refused_client_costs_no_statement(api_engine, clock):
 class Counting(MemoryRateStorage):
     """Memory that knows how often it was asked, and ends with the test's clock."""
 
-    asked = 0
+    requests = 0
 
     def __init__(self, clock) -> None:
         super().__init__(clock)
 
     def hit(self, key, seconds):
-        self.asked += 1
+        self.requests += 1
         return super().hit(key, seconds)
 
 

@@ -45,15 +45,15 @@ def iris(sent: dict[str, list[bytes]]) -> Iterator[Iris]:
 
 def test_fast_burn_with_enough_fee_is_attested_at_once(sent, iris):
     sent[TX] = [BURN.encode()]
-    [said] = iris.messages_of_transaction(DOMAIN, TX).messages
-    assert said.usable
+    [attested] = iris.messages_of_transaction(DOMAIN, TX).messages
+    assert attested.usable
     wanted = Attesters().attest(
         BURN.encode(),
-        nonce=bytes.fromhex(said.event_nonce[2:]),
+        nonce=bytes.fromhex(attested.event_nonce[2:]),
         finality_executed=CONFIRMED,
         fee_executed=FEE,
     )
-    assert (said.message, said.attestation) == wanted
+    assert (attested.message, attested.attestation) == wanted
     assert load_network("devnet").attesters == Attesters().addresses
 
 
@@ -63,15 +63,15 @@ def test_fast_burn_with_enough_fee_is_attested_at_once(sent, iris):
 )
 def test_burn_that_waits_for_finality_is_pending(sent, iris, changed, reason):
     sent[TX] = [replace(BURN, **changed).encode()]
-    [said] = iris.messages_of_transaction(DOMAIN, TX).messages
-    assert not said.usable
-    assert (said.status, said.delay_reason) == ("pending_confirmations", reason)
+    [attested] = iris.messages_of_transaction(DOMAIN, TX).messages
+    assert not attested.usable
+    assert (attested.status, attested.delay_reason) == ("pending_confirmations", reason)
 
 
 def test_stellar_burn_is_final_at_once_without_fee(sent, iris):
     sent[TX] = [replace(BURN, min_finality=FINALIZED, max_fee=0).encode()]
-    [said] = iris.messages_of_transaction(STELLAR_DOMAIN, TX).messages
-    assert said.usable
+    [attested] = iris.messages_of_transaction(STELLAR_DOMAIN, TX).messages
+    assert attested.usable
 
 
 def test_equal_burns_have_distinct_stable_attestations(sent, iris):

@@ -97,11 +97,11 @@ def test_wallet_passphrase_stand_in_has_the_same_contracts() -> None:
         "print(PASSPHRASE, at.escrow, at.cctp_forwarder, at.usdc_sac, sep='|')"
     )
     environment = {**os.environ, "ISTHMUS_DEVNET_PASSPHRASE": "testnet"}
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     passphrase = load_network("testnet").stellar.passphrase
     expected = load_network("devnet", passphrase=passphrase).stellar
-    assert told.stdout.strip().split("|") == [
+    assert result.stdout.strip().split("|") == [
         *(passphrase, expected.escrow, expected.cctp_forwarder, expected.usdc_contract),
     ]

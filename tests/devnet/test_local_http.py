@@ -18,9 +18,9 @@ class Healthy(Handler):
     """Says to every question that all is well."""
 
     def do_GET(self) -> None:
-        said = {"jsonrpc": "2.0", "id": 1, "result": {"status": "healthy"}}
+        response = {"jsonrpc": "2.0", "id": 1, "result": {"status": "healthy"}}
         self.body()
-        self.answer(200, json.dumps(said).encode())
+        self.answer(200, json.dumps(response).encode())
 
     def do_POST(self) -> None:
         self.do_GET()

@@ -79,15 +79,15 @@ def test_old_python_is_reported_with_its_version(machine: Path) -> None:
 
 
 def test_caches_are_in_project_folder_if_home_is_read_only(machine: Path) -> None:
-    asked = [
+    command = [
         "make",
         "--eval",
         "caches: ; @echo $${npm_config_cache:-} $${UV_CACHE_DIR:-}",
         "caches",
     ]
     for home, inside in (("/proc", True), (str(machine), False)):
-        said = subprocess.run(
-            asked,
+        output = subprocess.run(
+            command,
             cwd=machine / "clone",
             env={"PATH": os.environ["PATH"], "HOME": home},
             capture_output=True,
@@ -95,4 +95,4 @@ def test_caches_are_in_project_folder_if_home_is_read_only(machine: Path) -> Non
             check=True,
         ).stdout.split()
         folder = machine / "clone" / ".cache"
-        assert said == ([str(folder / "npm"), str(folder / "uv")] if inside else [])
+        assert output == ([str(folder / "npm"), str(folder / "uv")] if inside else [])

@@ -72,13 +72,13 @@ def wait_for(condition: Callable[[], bool], seconds: float = TIMEOUT) -> None:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def output_lines() -> list[str]:
     return []
 
 
 @pytest.fixture
-def supervisor(tmp_path: Path, said: list[str]) -> Iterator[Supervisor]:
-    with Supervisor(tmp_path / "demo", said.append) as supervisor:
+def supervisor(tmp_path: Path, output_lines: list[str]) -> Iterator[Supervisor]:
+    with Supervisor(tmp_path / "demo", output_lines.append) as supervisor:
         yield supervisor
 
 
@@ -153,17 +153,17 @@ signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
 time.sleep(600)
 """
-    said: list[str] = []
+    output_lines: list[str] = []
     (tmp_path / "asked").mkdir()
     began = 0.0
-    with Supervisor(tmp_path / "demo", said.append) as supervisor:
+    with Supervisor(tmp_path / "demo", output_lines.append) as supervisor:
         for name in ("first", "second", "third"):
             log = supervisor.folder / "logs" / f"{name}.log"
             command = [*program(code), str(tmp_path / "asked"), name]
             supervisor.run(make_spec(name, command=command, ready=announced(log)))
         began = time.monotonic()
     assert time.monotonic() - began < TIMEOUT
-    assert said == ["stopping third, second, first"]
+    assert output_lines == ["stopping third, second, first"]
 
 
 def test_killed_child_leaves_no_semaphore_or_temporary_folder(tmp_path: Path) -> None:
@@ -219,16 +219,18 @@ def test_stop_timeouts_run_at_the_same_time(tmp_path: Path) -> None:
     assert 5.0 <= time.monotonic() - began < 5 * 5.0
 
 
-def test_killed_child_is_reported_and_restarted(supervisor: Supervisor, said: list[str]) -> None:
+def test_killed_child_is_reported_and_restarted(
+    supervisor: Supervisor, output_lines: list[str]
+) -> None:
     child = supervisor.run(make_spec("worker", "print('hello', flush=True); " + SLEEPER))
     first = child.pid
     wait_for(lambda: child.log_file.read_text() == "hello\n")
     kill_and_notice(supervisor, child)
     assert child.pid != first
     assert find(child.pid) is not None
-    assert "worker was ended by SIGKILL" in said[0]
-    assert "    hello" in said[0]
-    assert said[1].startswith("worker is back after ")
+    assert "worker was ended by SIGKILL" in output_lines[0]
+    assert "    hello" in output_lines[0]
+    assert output_lines[1].startswith("worker is back after ")
 
 
 def test_restart_ends_processes_of_the_dead_child(supervisor: Supervisor) -> None:
@@ -239,7 +241,9 @@ def test_restart_ends_processes_of_the_dead_child(supervisor: Supervisor) -> Non
     assert find(grandchild) is None
 
 
-def test_failed_restart_is_retried(supervisor: Supervisor, said: list[str], tmp_path: Path) -> None:
+def test_failed_restart_is_retried(
+    supervisor: Supervisor, output_lines: list[str], tmp_path: Path
+) -> None:
     attempts = tmp_path / "attempts"
     code = f"""
 import pathlib, sys, time
@@ -256,7 +260,7 @@ time.sleep(600)
     log.write_text("")
     kill_and_notice(supervisor, child)
     assert attempts.read_text() == "xxxx"
-    assert sum("not yet" in line for line in said) == 2
+    assert sum("not yet" in line for line in output_lines) == 2
     assert child.ended() is None
 
 
@@ -269,9 +273,9 @@ def test_death_of_essential_child_ends_demo_with_reason(
         supervisor.wait(TIMEOUT)
 
 
-def test_error_of_the_work_lists_ended_children(tmp_path: Path, said: list[str]) -> None:
+def test_error_of_the_work_lists_ended_children(tmp_path: Path, output_lines: list[str]) -> None:
     def work() -> None:
-        with Supervisor(tmp_path / "demo", said.append) as supervisor:
+        with Supervisor(tmp_path / "demo", output_lines.append) as supervisor:
             child = supervisor.run(make_spec("chain", irreplaceable="its blocks are gone"))
             os.kill(child.pid, signal.SIGKILL)
             wait_for(lambda: child.ended() is not None)
@@ -279,7 +283,7 @@ def test_error_of_the_work_lists_ended_children(tmp_path: Path, said: list[str])
 
     with pytest.raises(ConnectionError):
         work()
-    assert said[0].startswith("chain was ended by SIGKILL.")
+    assert output_lines[0].startswith("chain was ended by SIGKILL.")
 
 
 def test_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: Path) -> None:
@@ -356,14 +360,14 @@ def killed_demo(folder: Path) -> list[int]:
     return left
 
 
-def test_next_demo_ends_processes_of_a_killed_demo(tmp_path: Path, said: list[str]) -> None:
+def test_next_demo_ends_processes_of_a_killed_demo(tmp_path: Path, output_lines: list[str]) -> None:
     left = killed_demo(tmp_path / "demo")
     assert all(find(pid) is not None for pid in left)
     temporary = (tmp_path / "demo" / "temporary").readlink()
-    with Supervisor(tmp_path / "demo", said.append):
+    with Supervisor(tmp_path / "demo", output_lines.append):
         assert [find(pid) for pid in left] == [None] * 4
         assert not temporary.exists()
-    assert [line.split()[1] for line in said] == ["two", "one"]
+    assert [line.split()[1] for line in output_lines] == ["two", "one"]
 
 
 def test_next_demo_ends_group_whose_leader_is_dead(tmp_path: Path) -> None:
@@ -385,11 +389,11 @@ def test_unrelated_process_with_recorded_pid_is_kept(tmp_path: Path) -> None:
         stranger.kill()
 
 
-def test_orderly_end_leaves_no_record(tmp_path: Path, said: list[str]) -> None:
+def test_orderly_end_leaves_no_record(tmp_path: Path, output_lines: list[str]) -> None:
     for _ in range(2):
-        with Supervisor(tmp_path / "demo", said.append) as supervisor:
+        with Supervisor(tmp_path / "demo", output_lines.append) as supervisor:
             supervisor.run(make_spec())
-    assert said == ["stopping sleeper"] * 2
+    assert output_lines == ["stopping sleeper"] * 2
 
 
 def test_end_group_returns_whether_it_ended_by_itself() -> None:

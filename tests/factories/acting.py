@@ -50,21 +50,21 @@ class FixedEvm:
     failure: Exception | None = None
     meanwhile: Callable[[], None] = lambda: None
     """What happens while the chain is being read."""
-    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    requests: list[tuple[Any, ...]] = field(default_factory=list)
 
     def allowance(self, *about: Any) -> Any:
         """Of whatever."""
-        return self._said(self.allowed, "allowance", *about)
+        return self._answer(self.allowed, "allowance", *about)
 
     def mint_refusal(self, chain: Any, recipient: Any) -> Any:
         """Those of `refusals`."""
-        return self._said(self.refusals.get(recipient), "mint_refusal", chain, recipient)
+        return self._answer(self.refusals.get(recipient), "mint_refusal", chain, recipient)
 
     def mined(self, chain: Any, tx: Any) -> Any:
         """Those of that chain."""
         found = self.transactions.get(tx)
         is_there = found is not None and found.chain == chain
-        return self._said(found if is_there else None, "mined", chain, tx)
+        return self._answer(found if is_there else None, "mined", chain, tx)
 
     def mine(self, order: EvmOrder, *others: Any, **changes: Any) -> str:
         """Have the transaction that carries an order out; its hash."""
@@ -72,8 +72,8 @@ class FixedEvm:
         self.transactions[mined.tx] = mined
         return mined.tx
 
-    def _said(self, value: Any, *asked: Any) -> Any:
-        self.asked.append(asked)
+    def _answer(self, value: Any, *requests: Any) -> Any:
+        self.requests.append(requests)
         self.meanwhile()
         if self.failure is not None:
             raise self.failure
@@ -87,7 +87,7 @@ class FixedStellar:
     made: Any = None
     pause: Any = None
     """Why CCTP mints nothing."""
-    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    requests: list[tuple[Any, ...]] = field(default_factory=list)
 
     def cctp_pause(self) -> Any:
         """As set."""
@@ -95,7 +95,7 @@ class FixedStellar:
 
     def following(self, *about: Any) -> Any:
         """Of whatever."""
-        self.asked.append(about)
+        self.requests.append(about)
         if isinstance(self.made, Exception):
             raise self.made
         return self.made

@@ -83,13 +83,13 @@ def make_withdrawal(network: Network = MAINNET, **changes: Any) -> Agreement:
 
 def make_mined(order: EvmOrder, *others: EvmLog, **changes: Any) -> MinedTx:
     """The transaction that carries an order out, after logs of others'."""
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "chain": ETHEREUM,
         "tx": TX,
         "succeeded": True,
         "logs": (*others, *logs_of(order)),
     }
-    return MinedTx(**(said | changes))
+    return MinedTx(**(fields | changes))
 
 
 def logs_of(order: EvmOrder, payer: EvmAddress = PAYER) -> tuple[EvmLog, ...]:

@@ -103,7 +103,7 @@ class Screen:
         self.provider = market.provider.public_key
         self._engine = engine
         self._client = make_app(api_engine, network=NETWORK).test_client()
-        self._told = 0
+        self._last_read = 0
 
     def get(self, path: str) -> Any:
         """The JSON of an answer that must be 200."""
@@ -115,7 +115,7 @@ class Screen:
         """All of it now; messages since the last look."""
         rows = {name: self._rows(name) for name in ("providers", "orders", "offers")}
         ids = [row["order_id"].removeprefix("0x") for row in rows["orders"]]
-        told = self._messages()
+        new_messages = self._messages()
         known = any(row["provider"] == self.provider for row in rows["providers"])
         return Shown(
             ledger=int(self._client.get("/api/v1/orderbook").headers["X-Ledger"]),
@@ -125,8 +125,8 @@ class Screen:
             provider=self.get(f"providers/{self.provider}") if known else {},
             orders={order_id: self.get(f"intents/{order_id}") for order_id in ids},
             rows=rows,
-            messages=[_about(row) for row in told],
-            entries=[row.entry for row in told],
+            messages=[_about(row) for row in new_messages],
+            entries=[row.entry for row in new_messages],
         )
 
     def _rows(self, name: str) -> list[dict[str, Any]]:
@@ -137,13 +137,13 @@ class Screen:
 
     def _messages(self) -> list[Any]:
         stored = tables.stream_events.c
-        query = select(tables.stream_events).where(stored.id > self._told).order_by(stored.id)
+        query = select(tables.stream_events).where(stored.id > self._last_read).order_by(stored.id)
         with self._engine.connect() as conn:
-            told = conn.execute(query).all()
-        if told:
-            assert told[-1].last, "a ledger's final message is marked"
-            self._told = told[-1].id
-        return list(told)
+            new_messages = conn.execute(query).all()
+        if new_messages:
+            assert new_messages[-1].last, "a ledger's final message is marked"
+            self._last_read = new_messages[-1].id
+        return list(new_messages)
 
 
 def _about(row: Any) -> tuple[str, str | None, Any]:

@@ -45,8 +45,8 @@ class World:
 
     def provider(self, **changes: Any) -> IdentityProviderApi:
         """One process's way to the stand-in."""
-        told = {"app_id": self.stand_in.app_id, "app_secret": self.stand_in.app_secret}
-        access = {"url": self.url} | told | changes
+        credentials = {"app_id": self.stand_in.app_id, "app_secret": self.stand_in.app_secret}
+        access = {"url": self.url} | credentials | changes
         return IdentityProviderApi(**access, timeout=TIMEOUT, timer=self.timer)
 
     def wallets(self, **more: Any) -> Wallets:

@@ -47,7 +47,7 @@ def ask(conn: Connection, terms: TransferTerms, **changes: Any) -> TransferTerms
         "expires_at": moment(terms.expires_at),
     }
     conn.execute(insert(intake.transfers).values(transfer | changes))
-    tell(conn, terms.id)
+    notify_intake(conn, terms.id)
     return terms
 
 
@@ -59,7 +59,7 @@ def moment(seconds: int, microseconds: int = 0) -> Any:
 def cancel(conn: Connection, terms: TransferTerms, at: int) -> None:
     row = {"transfer": terms.id, "cancelled_at": moment(at)}
     conn.execute(insert(intake.cancellations).values(row))
-    tell(conn, terms.id)
+    notify_intake(conn, terms.id)
 
 
 def submit(conn: Connection, terms: TransferTerms, tx: str, at: int, log: int = 0) -> None:
@@ -72,9 +72,9 @@ def submit(conn: Connection, terms: TransferTerms, tx: str, at: int, log: int = 
         "submitted_at": moment(at),
     }
     conn.execute(insert(intake.submissions).values(row))
-    tell(conn, terms.id)
+    notify_intake(conn, terms.id)
 
 
-def tell(conn: Connection, transfer: str) -> None:
+def notify_intake(conn: Connection, transfer: str) -> None:
     """What a writer of intake says."""
     conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))

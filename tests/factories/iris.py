@@ -140,7 +140,7 @@ def make_complete(message: bytes, attestation: bytes, /, **changes: Any) -> JSON
 def serving(service: FakeService) -> Iterator[None]:
     """Put the service behind `service.url` on this machine."""
 
-    class Asked(Handler):
+    class RequestHandler(Handler):
         def do_GET(self) -> None:
             self._answer()
 
@@ -151,5 +151,5 @@ def serving(service: FakeService) -> Iterator[None]:
             reply = service.reply(self.command, self.path)
             self.answer(reply.status, reply.body, reply.headers)
 
-    with answering(Server((HOST, 0), Asked)) as service.url:
+    with answering(Server((HOST, 0), RequestHandler)) as service.url:
         yield

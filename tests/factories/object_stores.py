@@ -17,7 +17,7 @@ class ObjectServer:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, 0
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.status = 0
 
     @property
@@ -60,7 +60,7 @@ def serving_objects(folder: Path) -> Iterator[ObjectServer]:
     """The folder behind a URL on this machine."""
     objects = ObjectServer(folder)
 
-    class Asked(Handler):
+    class RequestHandler(Handler):
         def do_GET(self) -> None:
             self._answer()
 
@@ -69,7 +69,7 @@ def serving_objects(folder: Path) -> Iterator[ObjectServer]:
 
         def _answer(self) -> None:
             target = urlsplit(self.path)
-            objects.asked.append((self.command, self.path))
+            objects.requests.append((self.command, self.path))
             key = unquote(target.path).removeprefix(f"/{BUCKET}").strip("/")
             if objects.status:
                 self._send(objects.status, b"")
@@ -84,7 +84,7 @@ def serving_objects(folder: Path) -> Iterator[ObjectServer]:
             headers = {"last-modified": "Thu, 01 Jan 2026 00:00:00 GMT", "etag": '"e"'}
             self.answer(status, body, headers)
 
-    server = Server((HOST, 0), Asked)
+    server = Server((HOST, 0), RequestHandler)
     objects.port = server.server_port
     with answering(server):
         yield objects

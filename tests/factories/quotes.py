@@ -28,23 +28,23 @@ class FixedFees:
     burn_terms: BurnTerms = field(default_factory=lambda: BurnTerms(1000, Decimal("1.3")))
     send_terms: SendTerms | None = None
     failure: Exception | None = None
-    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    requests: list[tuple[Any, ...]] = field(default_factory=list)
 
     def burn(self, *path: Any) -> BurnTerms:
         """Of any path."""
-        return self._said(self.burn_terms, "burn", *path)
+        return self._answer(self.burn_terms, "burn", *path)
 
     def send(self, source: Any, dest: Any, to: Any, amount: Any) -> SendTerms:
         """Of any amount: what was set, or all of it for 1000 wei."""
         usual = SendTerms(BaseUnits(0), BaseUnits(10**18), amount, Wei(1000))
-        return self._said(self.send_terms or usual, "send", source, dest, to, amount)
+        return self._answer(self.send_terms or usual, "send", source, dest, to, amount)
 
     def gas_price(self, chain: Any) -> int:
         """A gwei."""
-        return self._said(10**9, "gas", chain)
+        return self._answer(10**9, "gas", chain)
 
-    def _said(self, value: Any, *asked: Any) -> Any:
-        self.asked.append(asked)
+    def _answer(self, value: Any, *requests: Any) -> Any:
+        self.requests.append(requests)
         if self.failure is not None:
             raise self.failure
         return value

@@ -53,16 +53,16 @@ class FixedAccounts:
         self.rules = {each.account: each for each in rules}
         self.lines: dict[tuple[str, str], Trustline] = {}
         self.failure: Exception | None = None
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
-        self.asked.append(account)
+        self.requests.append(account)
         if self.failure is not None:
             raise self.failure
         return self.rules.get(account)
 
     def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
-        self.asked.append(account)
+        self.requests.append(account)
         if self.failure is not None:
             raise self.failure
         return self.lines.get((account, asset))

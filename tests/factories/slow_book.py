@@ -187,11 +187,15 @@ def _payee(event: PayeeSet) -> Row:
 
 
 def _handle(event: PayeeSet) -> str | None:
-    told = event.handle
-    if told is None or len(told) > 256 or any(not letter.isprintable() for letter in told):
+    shown_handle = event.handle
+    if (
+        shown_handle is None
+        or len(shown_handle) > 256
+        or any(not letter.isprintable() for letter in shown_handle)
+    ):
         return None
-    canonical = "0x" + hashlib.sha256(told.encode("utf-8")).hexdigest()
-    return told if canonical == event.payee_hash else None
+    canonical = "0x" + hashlib.sha256(shown_handle.encode("utf-8")).hexdigest()
+    return shown_handle if canonical == event.payee_hash else None
 
 
 def _takes_no_orders(history: Sequence[Any]) -> bool:
@@ -243,7 +247,9 @@ def _offer(
         "locked": _locked(figures),
         "tier": tier,
         "fee_bps": fee_bps,
-        "handles": {rail: told for rail, told in handles.items() if told is not None}
+        "handles": {
+            rail: shown_handle for rail, shown_handle in handles.items() if shown_handle is not None
+        }
         if direction == "onramp"
         else {},
         "completed_orders": completed,

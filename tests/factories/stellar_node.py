@@ -79,7 +79,7 @@ class FakeStellarNode:
         """Answer a method by `change(params, what would have been answered)`."""
         self._answers[method] = change
 
-    def asked(self, method: str) -> list[dict[str, Any]]:
+    def requests(self, method: str) -> list[dict[str, Any]]:
         return [params for name, params in self.calls if name == method]
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
@@ -165,7 +165,7 @@ class FakeStellarNode:
 def serving(node: FakeStellarNode) -> Iterator[FakeStellarNode]:
     """The node behind a URL on this machine."""
 
-    class Asked(Handler):
+    class RequestHandler(Handler):
         def do_POST(self) -> None:
             request = json.loads(self.body())
             try:
@@ -176,10 +176,10 @@ def serving(node: FakeStellarNode) -> Iterator[FakeStellarNode]:
                 headers = {name.replace("_", "-"): text for name, text in http.headers.items()}
                 self.answer(http.status, http.body, headers)
                 return
-            said = json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer})
-            self.answer(200, said.encode())
+            response = json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer})
+            self.answer(200, response.encode())
 
-    with answering(Server((HOST, 0), Asked)) as node.url:
+    with answering(Server((HOST, 0), RequestHandler)) as node.url:
         yield node
 
 

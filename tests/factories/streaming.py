@@ -49,18 +49,18 @@ class Market:
     engine: Engine
     """Of the indexer."""
     story: RandomHistory = field(default_factory=lambda: RandomHistory(1))
-    told: list[tuple[LedgerClose, list[BookEvent]]] = field(default_factory=list)
+    published: list[tuple[LedgerClose, list[BookEvent]]] = field(default_factory=list)
     _waiting: list[tuple[LedgerClose, list[BookEvent]]] = field(default_factory=list)
     """Closed and not folded: the warehouse was away."""
 
     @property
     def ledger(self) -> int:
         """The last one folded."""
-        return self.told[-1][0].height
+        return self.published[-1][0].height
 
     def closed_at(self, ledger: int) -> str:
         """When a ledger closed, ISO 8601."""
-        (seconds,) = (close.close_time for close, _ in self.told if close.height == ledger)
+        (seconds,) = (close.close_time for close, _ in self.published if close.height == ledger)
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def move(self, ledgers: int = 1, *, together: bool = False) -> int:
@@ -72,14 +72,14 @@ class Market:
                 closes = [close for close, _ in part]
                 apply_ledgers(conn, closes, [e for _, events in part for e in events])
                 notify(conn, closes[-1].height)
-            self.told += part
+            self.published += part
             self._waiting = self._waiting[len(part) :]
         return self.ledger
 
     def rebuild(self) -> None:
         """Write the book anew from its history."""
         with self.engine.begin() as conn:
-            refolded(conn, self.told).replace_stored()
+            refolded(conn, self.published).replace_stored()
             notify(conn, self.ledger)
 
 

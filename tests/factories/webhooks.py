@@ -44,7 +44,7 @@ def begun(conn: Connection, owner: str = ACCOUNT) -> str:
     return insert_transfer(conn, ago=60 + next(_numbers), owner=owner)
 
 
-def tell_of(conn: Connection, transfer: str, *stages: Any, owner: str = ACCOUNT) -> None:
+def insert_stages(conn: Connection, transfer: str, *stages: Any, owner: str = ACCOUNT) -> None:
     """Events of a transfer, one for each stage."""
     for stage in stages or ("FUNDED",):
         news = TransferChange(
@@ -57,10 +57,10 @@ def tell_of(conn: Connection, transfer: str, *stages: Any, owner: str = ACCOUNT)
         publish_changes(conn, [news])
 
 
-def tell_some(conn: Connection, how_many: int = 1, owner: str = ACCOUNT) -> str:
+def insert_events(conn: Connection, how_many: int = 1, owner: str = ACCOUNT) -> str:
     """A transfer of an owner, and so many events of it; its id."""
     transfer = begun(conn, owner)
-    tell_of(conn, transfer, *["FUNDED"] * how_many, owner=owner)
+    insert_stages(conn, transfer, *["FUNDED"] * how_many, owner=owner)
     return transfer
 
 

@@ -117,9 +117,9 @@ def test_reports_are_paced_except_the_last_of_a_step(backfill):
 
 def test_report_has_rate_and_time_left(backfill):
     result = backfill(QuietChain(top=2_000), chain=EVM, first=0, last=799, report_seconds=0.000_001)
-    said = observations(result)
-    assert all(one["blocks_per_second"] > 0 for one in said)
-    left = [one["seconds_left"] for one in said]
+    reports = observations(result)
+    assert all(one["blocks_per_second"] > 0 for one in reports)
+    left = [one["seconds_left"] for one in reports]
     assert left[-1] == 0
     assert None not in left
 
@@ -187,11 +187,11 @@ class Faltering(QuietChain):
 
     def __init__(self, top, *, at, times):
         super().__init__(top)
-        self.asked = []
+        self.requests = []
         self._at, self._times = at, times
 
     def read(self, first, last, watched):
-        self.asked.append(first)
+        self.requests.append(first)
         if first == self._at and self._times:
             self._times -= 1
             raise NodeUnavailable("no answer", retry_after=0.0)
@@ -204,7 +204,7 @@ def test_failed_span_is_retried_within_its_step(backfill, indexer_engine):
     result = backfill(reader, chain=EVM, first=0, last=799, blocks=400)
     assert result.success
     assert heights(indexer_engine) == (800, 0, 799)
-    assert reader.asked == [0, 200, 400, 600, 600, 600]
+    assert reader.requests == [0, 200, 400, 600, 600, 600]
 
 
 def test_failed_span_is_resumed_by_next_run(backfill, indexer_engine):
@@ -222,18 +222,18 @@ def test_failed_span_is_resumed_by_next_run(backfill, indexer_engine):
     assert second.description == "the span before this one failed: 000000000500_000000000749"
     assert heights(indexer_engine) == (700, 0, 699)
 
-    reader.asked.clear()
+    reader.requests.clear()
     again = backfill(reader, **config)
     assert again.success
     assert succeeded(again)[1] == "ingest_span[000000000700_000000000949]"
-    assert min(reader.asked) == 700
+    assert min(reader.requests) == 700
     assert heights(indexer_engine) == (1_000, 0, 999)
     with indexer_engine.connect() as conn:
         assert unfinished_backfills(conn) == []
 
 
 def test_ended_run_ends_its_steps(instance):
-    said = []
+    reports = []
 
     @dg.op(out={"spans": dg.DynamicOut(dg.Nothing)})
     def plan():
@@ -247,15 +247,15 @@ def test_ended_run_ends_its_steps(instance):
         context.instance.report_run_failed(context.run, "killed")
         now[0] = 1.0
         goes_on()
-        said.append("looked a moment ago")
+        reports.append("looked a moment ago")
         now[0] = 6.0
         with pytest.raises(dg.Failure, match="the run is over"):
             goes_on()
-        said.append("ended")
+        reports.append("ended")
 
     @dg.job
     def job():
         plan().map(step)
 
     job.execute_in_process(instance=instance, raise_on_error=False)
-    assert said == ["looked a moment ago", "ended"]
+    assert reports == ["looked a moment ago", "ended"]

@@ -87,9 +87,9 @@ def look(settings, instance, indexer_engine):
         with dg.build_sensor_context(
             instance=instance, resources={"warehouse": warehouse_of(indexer_engine)}
         ) as context:
-            said = sensor(context)
-        assert isinstance(said, dg.SkipReason)
-        return said
+            skipped = sensor(context)
+        assert isinstance(skipped, dg.SkipReason)
+        return skipped
 
     return evaluate
 

@@ -70,10 +70,10 @@ def look(definitions: dg.Definitions, instance: dg.DagsterInstance, indexer_engi
         with dg.build_sensor_context(
             instance=instance, resources={"warehouse": warehouse_of(indexer_engine)}
         ) as context:
-            said = sensor(context)
-        if isinstance(said, dg.SkipReason):
-            return said.skip_message
-        found = said.partition_key_range
+            response = sensor(context)
+        if isinstance(response, dg.SkipReason):
+            return response.skip_message
+        found = response.partition_key_range
         return found.start, found.end
 
     return evaluate
@@ -86,9 +86,9 @@ def test_each_day_job_does_its_sensors_days(run, look, instance, tmp_path):
         (FACTS_JOB, (FACT_FILES,)),
         (FIGURES_JOB, (FIGURE_FILES,)),
     ):
-        asked = look(job)
-        assert asked == (DAYS[0], DAYS[-1]), job
-        result = run(job, *asked)
+        dates = look(job)
+        assert dates == (DAYS[0], DAYS[-1]), job
+        result = run(job, *dates)
         assert result.success
         for key in keys:
             assert sorted(instance.get_materialized_partitions(key)) == DAYS

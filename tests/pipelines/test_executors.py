@@ -125,10 +125,10 @@ def test_killed_multiprocess_backfill_is_resumed(installation: Path, node, engin
         }
         observed = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_OBSERVATION)
     assert len(pids) == 3
-    said = [
+    reports = [
         entry.dagster_event.asset_observation_data.asset_observation.metadata for entry in observed
     ]
-    done: list[Any] = [one["backfilled_to"].value for one in said]
+    done: list[Any] = [one["backfilled_to"].value for one in reports]
     assert done == sorted(done)
     assert done[0] > len(before)
     assert stored(engine) == (list(range(FIRST, LAST + 1)), 2 * LAST)

@@ -60,11 +60,11 @@ def test_retries_are_limited(instance):
 
 
 @pytest.mark.parametrize(
-    ("attempt", "asked", "pause"),
+    ("attempt", "retry_after_seconds", "pause"),
     [(0, None, 1.0), (3, None, 8.0), (0, 17.0, 17.0), (0, 9_999.0, MAX_BACKOFF)],
 )
-def test_backoff_is_retry_after_or_exponential(attempt, asked, pause):
-    assert backoff(NodeUnavailable("busy", retry_after=asked), attempt) == pause
+def test_backoff_is_retry_after_or_exponential(attempt, retry_after_seconds, pause):
+    assert backoff(NodeUnavailable("busy", retry_after=retry_after_seconds), attempt) == pause
 
 
 @pytest.mark.parametrize(

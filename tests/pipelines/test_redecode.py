@@ -77,11 +77,11 @@ def test_default_run_fills_and_checks_without_swap(revise, engine):
     redecode.start(engine, NETWORK, [ETHEREUM])
     result = revise(fill={"report_seconds": 0.000_001})
     assert result.success
-    said = observations(result)
-    assert {one.asset_key.to_user_string() for one in said} == {"facts/eip155_1/events"}
-    reached = [one.metadata["revised_to"].value for one in said]
+    reports = observations(result)
+    assert {one.asset_key.to_user_string() for one in reports} == {"facts/eip155_1/events"}
+    reached = [one.metadata["revised_to"].value for one in reports]
     assert reached == sorted(reached)
-    assert reached[-1] == said[-1].metadata["revised_of"].value == BLOCKS - 4
+    assert reached[-1] == reports[-1].metadata["revised_of"].value == BLOCKS - 4
     found = found_of(result)
     assert (found["tables"], found["changed"]) == (2, BLOCKS - 4 + BLOCKS)
     assert "facts.oft_sent of eip155:1: 0 added, 0 removed, 16 changed" in found["found"]
@@ -125,6 +125,6 @@ def test_fill_report_has_range_and_time_left(instance):
     def job() -> None:
         step()
 
-    said = [one.metadata for one in observations(job.execute_in_process(instance=instance))]
-    assert [one["revised_to"].value for one in said] == [100, 300, 1_000, 7]
-    assert [one["seconds_left"].value for one in said] == [None, 35, 0, None]
+    reports = [one.metadata for one in observations(job.execute_in_process(instance=instance))]
+    assert [one["revised_to"].value for one in reports] == [100, 300, 1_000, 7]
+    assert [one["seconds_left"].value for one in reports] == [None, 35, 0, None]

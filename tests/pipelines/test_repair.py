@@ -38,7 +38,7 @@ class Site:
         self._warehouse = warehouse_of(engine)
         self._instance = instance
 
-    def asked(self) -> Any:
+    def evaluate(self) -> Any:
         """What the sensor says."""
         sensor = self._with(QuietChain(1)).resolve_sensor_def(SENSOR)
         with dg.build_sensor_context(
@@ -72,19 +72,19 @@ def site(settings: Settings, indexer_engine: Engine, instance: dg.DagsterInstanc
 
 def test_no_gap_starts_no_job(site: Site, indexer_engine: Engine, lake: LakeReader) -> None:
     drained(indexer_engine, lake)
-    assert site.asked() == dg.SkipReason("no provider has a gap")
+    assert site.evaluate() == dg.SkipReason("no provider has a gap")
 
 
 def test_gap_starts_the_job_that_repairs_it(
     site: Site, indexer_engine: Engine, lake: LakeReader
 ) -> None:
     drained(indexer_engine, Forgetful(lake, LOST))
-    request = site.asked()
+    request = site.evaluate()
     assert request == dg.RunRequest(tags={"isthmus/gaps": FOUND})
     assert site.runs(Forgetful(lake), FOUND)
     assert alarms(indexer_engine) == []
     assert differences(indexer_engine, network()) == []
-    assert site.asked() == dg.SkipReason("no provider has a gap")
+    assert site.evaluate() == dg.SkipReason("no provider has a gap")
 
 
 def test_remaining_gap_fails_and_backs_off(
@@ -106,4 +106,4 @@ def test_backoff_of_one_gap_delays_no_other(
     node = Forgetful(lake, LOST)
     drained(indexer_engine, node)
     assert not site.runs(node, "2-3")
-    assert site.asked() == dg.RunRequest(tags={"isthmus/gaps": FOUND})
+    assert site.evaluate() == dg.RunRequest(tags={"isthmus/gaps": FOUND})

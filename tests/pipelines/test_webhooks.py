@@ -17,11 +17,11 @@ from pipelines.long_run import LongRunConfig
 from pipelines.webhooks import JOB, STEP, WEBHOOKS
 from relay.webhooks.run import DeliveryCounts
 from tests.factories.webhooks import (
+    insert_events,
     insert_sender,
     insert_state,
     insert_webhook,
     remove_webhook,
-    tell_some,
 )
 from tests.pipelines.factories import warehouse_of
 
@@ -83,9 +83,9 @@ def test_run_posts_until_sigterm(
 
 def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str, int, int]:
     [result] = execute(webhooks.CHECK_JOB, instance, engine).get_asset_check_evaluations()
-    said = result.metadata
-    found = str(said["found"].value) if "found" in said else ""
-    return result.passed, found, said["failing"].value, said["stopped"].value
+    recorded = result.metadata
+    found = str(recorded["found"].value) if "found" in recorded else ""
+    return result.passed, found, recorded["failing"].value, recorded["stopped"].value
 
 
 def test_check_fails_without_a_sender_only(
@@ -100,7 +100,7 @@ def test_check_fails_without_a_sender_only(
         insert_state(conn, stopped, 0, failures=3, stopped="gone")
         insert_state(conn, removed, 0, failures=3)
         remove_webhook(conn, removed)
-        tell_some(conn)
+        insert_events(conn)
     assert check(instance, relay_engine) == (True, "", 1, 1)
     with engine.begin() as conn:
         ago = "now() - interval '400 seconds'"

@@ -369,8 +369,8 @@ def test_terms_of_another_address_are_not_signed(stand: DepositStand, caplog):
     relay = stand.relay()
     caplog.clear()
     assert [stand.turns(relay), stand.turns(relay)] == [TurnReport(), TurnReport()]
-    said = f"wrong address chain={stand.chain.id} transfer={paid.terms.id}"
-    assert caplog.text.count(said) == 1
+    message = f"wrong address chain={stand.chain.id} transfer={paid.terms.id}"
+    assert caplog.text.count(message) == 1
 
 
 FROZEN = "0x36602414600c5760006000fd5b600160005260206000f3"

@@ -95,10 +95,10 @@ def test_nonce_used_by_unknown_transaction_is_checked():
 wei = st.integers(0, 10**12)
 
 
-@given(most=wei, tip=wei, base=wei, asked=wei)
+@given(most=wei, tip=wei, base=wei, suggested=wei)
 @settings(max_examples=60)
-def test_replacement_bids_at_least_a_tenth_more(most, tip, base, asked):
-    old, price = GasBid(max(most, tip), tip), GasPrice(base, asked)
+def test_replacement_bids_at_least_a_tenth_more(most, tip, base, suggested):
+    old, price = GasBid(max(most, tip), tip), GasPrice(base, suggested)
     new = raised_bid(old, price)
     if new is None:
         assert old.most >= 3 * first_bid(price).most

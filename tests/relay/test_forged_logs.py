@@ -92,10 +92,10 @@ class CountedReceipts(Fault):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = 0
+        self.requests = 0
 
     def respond(self, exchange: Exchange) -> Response | None:
-        self.asked += exchange.has("eth_getBlockReceipts")
+        self.requests += exchange.has("eth_getBlockReceipts")
         return None
 
 
@@ -160,8 +160,8 @@ def test_forged_amount_funds_no_deposit(stand: DepositStand, faulty: FaultyHttp)
         ingest(stand, faulty.url)
     assert amounts(stand, paid) == [AMOUNT], "the node was believed so far"
     assert stand.stage(paid) == "AWAITING_FUNDS"
-    [said] = unproven(stand)
-    assert "does not hold what is stored" in said
+    [detail] = unproven(stand)
+    assert "does not hold what is stored" in detail
     assert stand.turns(stand.relay()).opened == 0
 
 
@@ -337,7 +337,7 @@ def test_each_of_many_unprovable_blocks_pauses(
         with closing(proving):
             for _ in range(20):
                 proving.prove_requested(conn)
-    assert receipts.asked == payments
+    assert receipts.requests == payments
 
 
 def test_backfill_from_honest_node_repairs_forged_block(stand: DepositStand, faulty: FaultyHttp):

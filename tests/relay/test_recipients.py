@@ -99,14 +99,14 @@ def test_obstacle_is_stored_and_cleared(stand: LedgerStand):
     checks.line(message)
     checks.look()
     assert (obstacles_of(stand, message), is_deliverable(stand, message)) == ([], True)
-    for change, kind, said in (
+    for change, kind, phrase in (
         ({"room": AMOUNT - 1}, "no_trustline", "no room"),
         ({"authorized": False}, "frozen", "issuer"),
     ):
         checks.line(message, **change)
         checks.look()
         [(found, detail)] = obstacles_of(stand, message)
-        assert (found, said in detail, is_deliverable(stand, message)) == (kind, True, False)
+        assert (found, phrase in detail, is_deliverable(stand, message)) == (kind, True, False)
     checks.accounts.lines.clear()
     checks.look()
     assert obstacles_of(stand, message) == [
@@ -153,9 +153,9 @@ def test_recipient_is_rechecked_without_duplicate_rows(stand: LedgerStand):
     message, checks = awaited_message(stand), RecipientChecks(stand)
     checks.look()
     checks.look(RECHECK_SECONDS / 2)
-    assert len(checks.accounts.asked) == 1
+    assert len(checks.accounts.requests) == 1
     checks.look()
-    assert len(checks.accounts.asked) == 2
+    assert len(checks.accounts.requests) == 2
     with stand.engine.connect() as conn:
         assert conn.scalar(select(func.count()).select_from(obstacles)) == 1
     assert len(obstacles_of(stand, message)) == 1
@@ -166,7 +166,7 @@ def test_many_recipients_are_checked_in_turns(stand: LedgerStand, monkeypatch):
     messages, checks = [awaited_message(stand) for _ in range(3)], RecipientChecks(stand)
     for seconds in (RECHECK_SECONDS, 0, RECHECK_SECONDS):
         checks.look(seconds)
-    counts = [checks.accounts.asked.count(each.recipient) for each in messages]
+    counts = [checks.accounts.requests.count(each.recipient) for each in messages]
     assert sorted(counts) == [1, 2, 2]
 
 
@@ -196,7 +196,7 @@ def test_obstacle_of_finished_transfer_is_cleared(stand: LedgerStand):
     checks.look()
     assert obstacles_of(stand, message) == []
     checks.look()
-    assert len(checks.accounts.asked) == 1
+    assert len(checks.accounts.requests) == 1
 
 
 def test_fold_catches_up_on_missed_obstacles(stand: LedgerStand, engine: Engine):

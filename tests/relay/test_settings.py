@@ -185,8 +185,8 @@ def test_resume_of_unknown_chain_names_known_ones(
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
     monkeypatch.setenv("DATABASE_URL", "postgresql:///unused")
     assert main(["relay", command, "stellar"]) == 2
-    said = capsys.readouterr().err
-    assert "no chain stellar; it has stellar:pubnet, eip155:1" in said
+    error_output = capsys.readouterr().err
+    assert "no chain stellar; it has stellar:pubnet, eip155:1" in error_output
 
 
 def test_relay_names_shared_and_own_problems_at_once(

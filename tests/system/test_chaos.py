@@ -77,9 +77,9 @@ def test_loss_and_double_payment_are_seen_from_chains_alone(tmp_path: Path) -> N
         wallet = chains.evm.addresses.usdc
         Bridges(chains.evm, chains.paced).burn_on_stellar(keypair("has less"), wallet, DUST)
         both = judge(chains, holdings, before)
-    assert [told.split(":")[0] for told in paid_twice.double] == ["has more"]
+    assert [finding.split(":")[0] for finding in paid_twice.double] == ["has more"]
     assert (paid_twice.lost, len(paid_twice.sums)) == ([], 1)
-    assert [told.split(":")[0] for told in both.lost] == ["has less"]
+    assert [finding.split(":")[0] for finding in both.lost] == ["has less"]
     assert both.double == paid_twice.double
     assert both.sums not in ([], paid_twice.sums)
 

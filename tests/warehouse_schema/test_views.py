@@ -38,8 +38,8 @@ def test_views_read_only_schemas_open_to_analysts(connection: Connection) -> Non
 
 
 def test_analytics_schema_has_its_comment(connection: Connection) -> None:
-    said = connection.scalar(text("SELECT obj_description('analytics'::regnamespace)"))
-    assert said == ANALYTICS_COMMENT
+    comment = connection.scalar(text("SELECT obj_description('analytics'::regnamespace)"))
+    assert comment == ANALYTICS_COMMENT
 
 
 def test_current_views_are_not_rebuilt(connection: Connection) -> None:

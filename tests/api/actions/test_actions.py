@@ -58,9 +58,9 @@ def test_deposit_shows_calls_of_payer(kept, actor, evm, mechanism, allowance):
     assert answer.json == {"action": action, "reason": None, "needs_trustline": None}
     [row] = stored(kept, transfer)
     assert (row.number, row.kind, row.tx_hash, row.issued) == (1, "evm_calls", None, action)
-    [asked] = evm.asked
-    assert asked[0] == "allowance"
-    assert asked[-2:] == (order_token(mechanism), PAYER)
+    [requests] = evm.requests
+    assert requests[0] == "allowance"
+    assert requests[-2:] == (order_token(mechanism), PAYER)
 
 
 def order_token(mechanism: str) -> str:
@@ -93,7 +93,7 @@ def test_deposit_address_shows_amount_to_pay(kept, actor, evm, accounts, has_tru
         "address": "0x" + "dd" * 20,
         "amount": "20000000",
     }
-    assert evm.asked == []
+    assert evm.requests == []
 
 
 def test_deposit_in_unproven_block_shows_no_action(kept, actor):
@@ -130,7 +130,7 @@ def test_deposit_to_unusable_trustline_shows_no_calls(kept, actor, accounts, evm
         assert nothing(ask_action(actor, transfer)) == reason
     accounts.lines[OWNER, USDC] = replace(line, room=200_000_000)
     assert ask_action(actor, transfer).json["action"] is not None
-    assert len(stored(kept, transfer)) == len(evm.asked) == 1
+    assert len(stored(kept, transfer)) == len(evm.requests) == 1
 
 
 def test_expired_transfer_shows_no_action(kept, actor):
@@ -169,7 +169,7 @@ def test_payment_shows_transaction_of_owner(kept, actor, stellar):
     }
     [row] = stored(kept, transfer)
     assert (row.kind, row.tx_hash, row.issued) == ("stellar_tx", stellar.made.tx, action)
-    [(order, owner, expires_at, ingested, issued)] = stellar.asked
+    [(order, owner, expires_at, ingested, issued)] = stellar.requests
     assert order == Pay(MAINNET.stellar.usdc, NOBODY, 100_000_000)
     expiry = select(transfers.c.expires_at).where(transfers.c.id == transfer)
     assert (owner, expires_at) == (OWNER, int(kept.scalar(expiry).timestamp()))
@@ -183,7 +183,7 @@ def test_issued_stellar_txs_decide_the_next(kept, actor, stellar):
     stellar.made = drafted(8)
     assert ask_action(actor, transfer).json != first
     ask_action(actor, transfer)
-    assert [[each.sequence for each in asked[-1]] for asked in stellar.asked] == [
+    assert [[each.sequence for each in requests[-1]] for requests in stellar.requests] == [
         [],
         [7],
         [7],
@@ -206,7 +206,7 @@ def test_withdrawal_shows_burn_with_transfer_id(kept, actor, stellar, accounts):
     accounts.lines = {own: accounts.lines[own]}
     transfer, stellar.made = stellar_withdrawal(kept), drafted()
     assert ask_action(actor, transfer).json["action"]["kind"] == "stellar_tx"
-    [(order, *_)] = stellar.asked
+    [(order, *_)] = stellar.requests
     assert isinstance(order, BurnOnStellar)
     assert (order.hook_data.hex(), order.amount, order.max_fee) == (transfer, 200_000_000, 100_000)
 
@@ -217,7 +217,7 @@ def test_unpayable_recipient_shows_no_action(kept, actor, stellar, accounts):
     assert nothing(ask_action(actor, transfer)) == "no_trustline"
     accounts.lines[NOBODY, USDC] = replace(line, room=99_999_999)
     assert nothing(ask_action(actor, transfer)) == "no_room"
-    assert stellar.asked == stored(kept, transfer) == []
+    assert stellar.requests == stored(kept, transfer) == []
 
 
 @pytest.mark.parametrize("make", [stellar_payment, stellar_withdrawal])
@@ -315,7 +315,7 @@ def test_waiting_threads_per_chain_are_limited(kept, reader: Engine, evm, accoun
     client = make_transfer_app(reader, network=MAINNET, evm=none, accounts=accounts).test_client()
     answer = ask_action(client, deposit(kept))
     assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
-    assert evm.asked == []
+    assert evm.requests == []
 
 
 def test_process_without_chains_returns_503(kept, reader: Engine, accounts):

@@ -62,8 +62,8 @@ def test_submission_notifies_the_keeper(kept, actor, evm, api_database):
     with psycopg.connect(url, autocommit=True) as listener:
         listener.execute(f"LISTEN {channels.INTAKE}")
         submit(actor, transfer, evm.mine(order_for(transfer)))
-        told = {each.payload for each in listener.notifies(timeout=10, stop_after=1)}
-    assert told == {transfer}
+        notified = {each.payload for each in listener.notifies(timeout=10, stop_after=1)}
+    assert notified == {transfer}
 
 
 CHANGES = {
@@ -168,9 +168,9 @@ def test_duplicate_returns_409_without_node_call(kept, actor, evm):
     transfer = issued(kept, actor)
     evm.mine(order_for(transfer))
     assert submit(actor, transfer).status_code == 200
-    evm.asked.clear()
+    evm.requests.clear()
     assert refused(submit(actor, transfer), 409) == "DUPLICATE_SUBMISSION"
-    assert evm.asked == []
+    assert evm.requests == []
     assert len(stored(kept)) == 1
 
 
@@ -209,7 +209,7 @@ def test_submission_without_action_returns_422(kept, actor, evm):
     answer = submit(actor, transfer, evm.mine(order_for(transfer)))
     assert refused(answer) == "SUBMISSION_MISMATCH"
     assert answer.json["fields"] == ["kind"]
-    assert evm.asked == []
+    assert evm.requests == []
 
 
 def test_submission_of_other_kind_returns_422(kept, actor, evm):

@@ -32,10 +32,10 @@ class Source:
     def __init__(self, *names):
         self.body = written(*names)
         self.down = False
-        self.asked = 0
+        self.requests = 0
 
     def __call__(self):
-        self.asked += 1
+        self.requests += 1
         if self.down:
             raise IdentityUnavailable
         return self.body
@@ -56,10 +56,10 @@ def test_key_set_is_read_once_an_hour():
         timer.now += after
         assert keys.key("a") == public("a")
         assert keys.key("b") == public("b")
-    assert source.asked == 1
+    assert source.requests == 1
     timer.now += 1
     assert keys.key("a") == public("a")
-    assert source.asked == 2
+    assert source.requests == 2
 
 
 def test_withdrawn_key_is_refused_after_an_hour():
@@ -79,7 +79,7 @@ def test_forged_kid_costs_one_request_a_minute():
         for name in (f"forged-{second}", ""):
             with pytest.raises(BadToken):
                 keys.key(name)
-    assert source.asked == 3
+    assert source.requests == 3
 
 
 def test_new_key_is_found_within_a_minute():
@@ -117,7 +117,7 @@ def test_failed_read_is_retried_every_5_seconds():
         timer.now = 1000 + second
         with pytest.raises(IdentityUnavailable):
             keys.key("a")
-    assert source.asked == 2
+    assert source.requests == 2
 
 
 def test_token_without_kid_needs_single_key():
@@ -139,7 +139,7 @@ def test_concurrent_reads_send_one_request():
         thread.start()
     for thread in threads:
         thread.join()
-    assert (len(found), source.asked) == (8, 1)
+    assert (len(found), source.requests) == (8, 1)
 
 
 def test_stale_key_does_not_wait_for_refresh():

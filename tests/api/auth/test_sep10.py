@@ -259,7 +259,7 @@ def test_body_without_transaction_returns_400(client, body, status, code) -> Non
 )
 def test_bad_xdr_is_refused(client, ledger, nonsense) -> None:
     assert_refused(post(client, nonsense))
-    assert ledger.asked == []
+    assert ledger.requests == []
 
 
 def test_trailing_bytes_are_refused(client) -> None:
@@ -393,7 +393,7 @@ FORGED: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("case", FORGED)
 def test_altered_challenge_is_refused(client, ledger, case) -> None:
     assert_refused(post(client, FORGED[case]()))
-    assert ledger.asked == [], "the ledger is asked for challenges of ours alone"
+    assert ledger.requests == [], "the ledger is asked for challenges of ours alone"
 
 
 def test_handmade_equal_challenge_is_accepted(client) -> None:
@@ -411,7 +411,7 @@ def test_other_home_domain_is_refused(client) -> None:
 
 def test_challenge_not_signed_by_account_is_refused(client, ledger) -> None:
     assert_refused(post(client, challenge_of(client)))
-    assert ledger.asked == []
+    assert ledger.requests == []
 
 
 def test_challenge_not_signed_by_us_is_refused(client, ledger) -> None:
@@ -421,7 +421,7 @@ def test_challenge_not_signed_by_us_is_refused(client, ledger) -> None:
     assert_refused(post(client, envelope.to_xdr()))
     envelope.sign(ALICE)
     assert_refused(post(client, envelope.to_xdr()))
-    assert ledger.asked == []
+    assert ledger.requests == []
 
 
 @pytest.mark.parametrize("on_the_ledger", [True, False])

@@ -62,10 +62,10 @@ def test_npm_wallet_sdk_signs_in_with_bare_host(serve) -> None:
     with serve("host") as home:
         done = run("wallet-sdk.mjs", home)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert_is_token_of_wallet(said["token"])
-    assert said["account"] == WALLET.public_key
-    assert said["currencies"][0]["code"] == "USDC"
+    output = json.loads(done.stdout)
+    assert_is_token_of_wallet(output["token"])
+    assert output["account"] == WALLET.public_key
+    assert output["currencies"][0]["code"] == "USDC"
 
 
 def test_npm_wallet_sdk_refuses_host_with_port(serve) -> None:

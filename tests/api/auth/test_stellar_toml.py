@@ -129,8 +129,8 @@ def test_no_web_auth_entry_without_keys(reader) -> None:
 
 
 def test_operator_entries_are_included(statement) -> None:
-    said = read_statement(statement, TESTNET)
-    toml = read(stellar_toml(TESTNET, make_sep10(), said))
+    settings = read_statement(statement, TESTNET)
+    toml = read(stellar_toml(TESTNET, make_sep10(), settings))
     assert toml["DOCUMENTATION"] == {
         "ORG_NAME": 'Isthmus " Ferry',
         "ORG_URL": "https://isthmus.test",

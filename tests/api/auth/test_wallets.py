@@ -136,13 +136,13 @@ def test_backoff_after_provider_failure(world, fault, seconds):
     world.stand_in.faults = {"users": fault}
     with pytest.raises(IdentityUnavailable):
         wallets.account_of(user)
-    asked = lookups(world)
+    lookups_before = lookups(world)
     world.stand_in.faults = {}
     world.timer.now += seconds - 1
     for name in (user, "did:privy:another"):
         with pytest.raises(IdentityUnavailable):
             wallets.account_of(name)
-    assert lookups(world) == asked
+    assert lookups(world) == lookups_before
     world.timer.now += 1
     assert wallets.account_of(user) == ACCOUNT
 
@@ -207,9 +207,9 @@ def test_confirmed_account_is_valid_for_a_day(world, access_rows):
     # In a process that was started since, too.
     restarted = world.wallets()
     assert restarted.account_of(user) == ACCOUNT
-    asked = lookups(world)
+    lookups_before = lookups(world)
     assert restarted.account_of(user) == ACCOUNT
-    assert lookups(world) == asked
+    assert lookups(world) == lookups_before
     age(access_rows, DAY + 1)
     world.timer.now += 30
     with pytest.raises(IdentityUnavailable):
@@ -265,15 +265,15 @@ def test_wallet_changed_names_the_operator(world):
 
 
 def test_concurrent_first_uses_bind_once(world, reader, access_rows):
-    user, meeting, said = "did:privy:twice", threading.Barrier(2), []
+    user, meeting, results = "did:privy:twice", threading.Barrier(2), []
     mine = [world.provider().wallets(world.stand_in.add_user(wallet(a))) for a in (ACCOUNT, OTHER)]
 
     def bind(wallets):
         meeting.wait()
-        said.append(Bindings(reader, ISSUER).settle(user, wallets))
+        results.append(Bindings(reader, ISSUER).settle(user, wallets))
 
     together([lambda w=w: bind(w) for w in mine])
-    assert sorted(said, key=str) == sorted([bound(access_rows, user), None], key=str)
+    assert sorted(results, key=str) == sorted([bound(access_rows, user), None], key=str)
 
 
 def together(tasks):
@@ -286,14 +286,14 @@ def together(tasks):
 
 def test_concurrent_requests_of_user_look_up_once(world):
     wallets, user = world.wallets(), world.stand_in.add_user(wallet(ACCOUNT))
-    meeting, said = threading.Barrier(8), []
+    meeting, results = threading.Barrier(8), []
 
     def ask():
         meeting.wait()
-        said.append(wallets.account_of(user))
+        results.append(wallets.account_of(user))
 
     together([ask] * 8)
-    assert (said, lookups(world)) == ([ACCOUNT] * 8, 1)
+    assert (results, lookups(world)) == ([ACCOUNT] * 8, 1)
     assert wallets._lookups == {}
 
 

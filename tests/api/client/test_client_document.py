@@ -16,7 +16,7 @@ from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_i
 from tests.factories.started import make_transfer_app
 from tests.factories.streaming import serving
 from tests.factories.tokens import ACCOUNT
-from tests.factories.webhooks import PUBLIC_KEY, insert_webhook, tell_some
+from tests.factories.webhooks import PUBLIC_KEY, insert_events, insert_webhook
 from warehouse_schema import intake
 
 __all__ = ["kept"]
@@ -97,7 +97,7 @@ def test_webhook_example_runs(
         "token": lambda: asking()["Authorization"].removeprefix("Bearer "),
     }
     insert_webhook(kept, "https://shop.example/hooks")
-    transfer = tell_some(kept)
+    transfer = insert_events(kept)
     exec(HOOKS[0], world)
     assert capsys.readouterr().out == f"1 {transfer} FUNDED waiting\n"
     assert world["public_key"] == PUBLIC_KEY

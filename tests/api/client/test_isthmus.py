@@ -178,10 +178,10 @@ class Replies(httpx.BaseTransport):
 
     def __init__(self, *replies: httpx.Response | Exception) -> None:
         self.replies = list(replies)
-        self.asked: list[httpx.Request] = []
+        self.requests: list[httpx.Request] = []
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked.append(request)
+        self.requests.append(request)
         reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
@@ -361,7 +361,7 @@ def test_quote_is_parsed_in_base_units(rows: Connection, reader: Engine):
 
 
 @pytest.fixture
-def asked(rows: Connection) -> Iterator[Connection]:
+def client_rows(rows: Connection) -> Iterator[Connection]:
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain)
     yield rows
@@ -374,15 +374,15 @@ def signed_in(app: Flask, **options: Any) -> Isthmus:
     return client_of(app, token=lambda: token, **options)
 
 
-def test_transfer_is_started_shown_listed_and_cancelled(asked: Connection, reader: Engine):
+def test_transfer_is_started_shown_listed_and_cancelled(client_rows: Connection, reader: Engine):
     with signed_in(make_transfer_app(reader)) as isthmus:
-        made = isthmus.start_transfer(quote := insert_quote(asked), key=KEY)
+        made = isthmus.start_transfer(quote := insert_quote(client_rows), key=KEY)
         assert isthmus.start_transfer(quote, key=KEY) == made
         assert (made.stage, made.amount_in, made.explorer.source) == (
             *("AWAITING_SIGNATURE", 10_000_000, None),
         )
         assert isthmus.transfer(made.id) == made
-        other = isthmus.start_transfer(insert_quote(asked), key="another")
+        other = isthmus.start_transfer(insert_quote(client_rows), key="another")
         newest = isthmus.transfers(limit=1)
         assert newest.transfers == (other,)
         assert isthmus.transfers(before=newest.next_before).transfers == (made,)
@@ -410,8 +410,8 @@ def test_idempotent_request_is_retried():
     ):
         isthmus.start_transfer("q", key="the key")
     assert slept == [7.0, 7.0]
-    assert {request.headers["Idempotency-Key"] for request in replies.asked} == {"the key"}
-    assert len(replies.asked) == 3
+    assert {request.headers["Idempotency-Key"] for request in replies.requests} == {"the key"}
+    assert len(replies.requests) == 3
 
 
 def test_change_without_key_is_not_retried():

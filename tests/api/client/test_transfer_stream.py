@@ -20,11 +20,11 @@ MARKER = {"channel": "transfer", "mode": "resume", "account": "G", "expiresAt": 
 Script = Callable[[ServerConnection, dict[str, Any]], None]
 
 
-def told(number: int, stage: str) -> dict[str, Any]:
+def change(number: int, stage: str) -> dict[str, Any]:
     return {"channel": "transfer", "number": number, "transfer": SHOWN | {"stage": stage}}
 
 
-def say(*messages: dict[str, Any], end: tuple[int, str] = (1012, "order book rebuilt")) -> Script:
+def sends(*messages: dict[str, Any], end: tuple[int, str] = (1012, "order book rebuilt")) -> Script:
     def play(socket: ServerConnection, _: dict[str, Any]) -> None:
         for each in messages:
             socket.send(json.dumps(each))
@@ -33,23 +33,23 @@ def say(*messages: dict[str, Any], end: tuple[int, str] = (1012, "order book reb
     return play
 
 
-REFUSE = say(end=(1008, "token refused"))
+REFUSE = sends(end=(1008, "token refused"))
 
 
 @contextmanager
 def playing(*scripts: Script) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A server that plays one script a connection, and what clients said to it."""
-    left, said = list(scripts), []
+    left, received = list(scripts), []
 
     def handle(socket: ServerConnection) -> None:
-        said.append(json.loads(socket.recv()))
-        left.pop(0)(socket, said[-1])
+        received.append(json.loads(socket.recv()))
+        left.pop(0)(socket, received[-1])
 
     server: Server = serve(handle, "127.0.0.1", 0)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.socket.getsockname()[1]}", said
+        yield f"http://127.0.0.1:{server.socket.getsockname()[1]}", received
     finally:
         server.shutdown()
         thread.join()
@@ -63,42 +63,42 @@ def make_client(url: str, slept: list[float]) -> Isthmus:
 def test_lost_connection_resumes_after_highest_number():
     book = {"channel": "orderbook", "op": "add", "entry": {}, "seq": 1, "prevSeq": 0, "ledger": 1}
     scripts = (
-        say(book, told(3, "SUBMITTED"), told(2, "CONFIRMING"), MARKER | {"number": 5}),
-        say(end=(1013, "token not checked")),
-        say(told(6, "COMPLETED")),
+        sends(book, change(3, "SUBMITTED"), change(2, "CONFIRMING"), MARKER | {"number": 5}),
+        sends(end=(1013, "token not checked")),
+        sends(change(6, "COMPLETED")),
     )
     slept: list[float] = []
-    with playing(*scripts) as (url, said), make_client(url, slept) as isthmus:
+    with playing(*scripts) as (url, received), make_client(url, slept) as isthmus:
         news = isthmus.follow_transfers()
-        heard = [next(news) for _ in range(3)]
+        news_items = [next(news) for _ in range(3)]
         news.close()
-    assert [(each.number, each.transfer.stage) for each in heard] == [
+    assert [(each.number, each.transfer.stage) for each in news_items] == [
         (3, "SUBMITTED"),
         (2, "CONFIRMING"),
         (6, "COMPLETED"),
     ]
-    assert [each["after"] for each in said] == [None, 5, 5]
+    assert [each["after"] for each in received] == [None, 5, 5]
     assert len(slept) == 2
 
 
 def test_ended_token_is_renewed_and_second_refusal_raises():
     scripts = (
-        say(told(1, "SUBMITTED"), end=(1008, "token expired")),
-        say(told(2, "COMPLETED"), end=(1008, "token revoked")),
+        sends(change(1, "SUBMITTED"), end=(1008, "token expired")),
+        sends(change(2, "COMPLETED"), end=(1008, "token revoked")),
         REFUSE,
     )
     slept: list[float] = []
-    with playing(*scripts) as (url, said), make_client(url, slept) as isthmus:
+    with playing(*scripts) as (url, received), make_client(url, slept) as isthmus:
         news = isthmus.follow_transfers(after=0)
         assert [next(news).number, next(news).number] == [1, 2]
         with pytest.raises(SignInNeeded, match="token refused"):
             next(news)
-    assert [(each["auth"], each["after"]) for each in said] == [("a", 0), ("b", 1), ("c", 2)]
+    assert [(each["auth"], each["after"]) for each in received] == [("a", 0), ("b", 1), ("c", 2)]
     assert len(slept) == 2
 
 
 def test_other_close_code_reconnects_after_a_pause():
-    scripts = (say(end=(1008, "too many messages")), say(told(1, "SUBMITTED")))
+    scripts = (sends(end=(1008, "too many messages")), sends(change(1, "SUBMITTED")))
     slept: list[float] = []
     with playing(*scripts) as (url, _), make_client(url, slept) as isthmus:
         news = isthmus.follow_transfers()
@@ -111,7 +111,7 @@ def test_should_stop_ends_the_stream_and_reconnecting():
     over = threading.Event()
 
     def wait(socket: ServerConnection, _: dict[str, Any]) -> None:
-        socket.send(json.dumps(told(1, "SUBMITTED")))
+        socket.send(json.dumps(change(1, "SUBMITTED")))
         # Until the client hangs up.
         assert list(socket) == []
 

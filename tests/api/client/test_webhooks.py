@@ -19,7 +19,7 @@ from tests.api.webhooks.conftest import kept, make_webhook_app
 from tests.documented import violations
 from tests.factories.app import NOW
 from tests.factories.quotes import asking
-from tests.factories.webhooks import PUBLIC_KEY, insert_delivery, tell_some
+from tests.factories.webhooks import PUBLIC_KEY, insert_delivery, insert_events
 from warehouse_schema.identifiers import UnixSeconds
 
 __all__ = ["kept"]
@@ -32,7 +32,7 @@ KEY = LocalStellarKey.from_text(SEED, "test")
 @pytest.fixture
 def posted(kept: Connection) -> tuple[dict[str, str], bytes]:
     """As the service signs an event at `NOW`."""
-    tell_some(kept)
+    insert_events(kept)
     row = kept.exec_driver_sql("SELECT * FROM projections.transfer_events").one()
     event = TransferEvent(**{name: getattr(row, name) for name in TransferEvent.__slots__})
     body = event_body(event)
@@ -43,7 +43,7 @@ def test_every_call_parses_its_response(kept: Connection, reader: Engine) -> Non
     transport = httpx.WSGITransport(make_webhook_app(reader))
     token = asking()["Authorization"].removeprefix("Bearer ")
     with Isthmus("https://api.isthmus.test", transport=transport, token=lambda: token) as isthmus:
-        tell_some(kept, 2)
+        insert_events(kept, 2)
         registered = isthmus.webhooks.register(URL, after=0)
         assert str(registered.secret).startswith("whsec_")
         assert isthmus.webhooks.register(URL) == registered.model_copy(update={"secret": None})
@@ -81,21 +81,21 @@ def test_posted_event_matches_the_document(
 
 def test_signed_event_is_verified(posted: tuple[dict[str, str], bytes]) -> None:
     headers, body = posted
-    for said in (headers, {name.upper(): value for name, value in headers.items()}):
-        told = verify_webhook(encode_public_key(KEY), said, body, now=NOW + 299)
-        assert (told.id, told.type, told.data.number) == (
+    for given in (headers, {name.upper(): value for name, value in headers.items()}):
+        verified = verify_webhook(encode_public_key(KEY), given, body, now=NOW + 299)
+        assert (verified.id, verified.type, verified.data.number) == (
             headers["webhook-id"],
             "transfer.changed",
             1,
         )
-        assert told.data.transfer_id == json.loads(body)["data"]["transfer_id"]
+        assert verified.data.transfer_id == json.loads(body)["data"]["transfer_id"]
 
 
 def test_one_valid_signature_of_several_is_enough(posted: tuple[dict[str, str], bytes]) -> None:
     headers, body = posted
     mixed = f"v1,AAAA v1a,{'A' * 86}== {headers['webhook-signature']}"
-    told = verify_webhook(PUBLIC_KEY, headers | {"webhook-signature": mixed}, body, now=NOW)
-    assert told.data.stage == "FUNDED"
+    verified = verify_webhook(PUBLIC_KEY, headers | {"webhook-signature": mixed}, body, now=NOW)
+    assert verified.data.stage == "FUNDED"
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_changed_header_or_time_is_refused(
     posted: tuple[dict[str, str], bytes], changes: dict[str, Any], now: int
 ) -> None:
     headers, body = posted
-    said = {name: value for name, value in (headers | changes).items() if value is not None}
+    given = {name: value for name, value in (headers | changes).items() if value is not None}
     with pytest.raises(WebhookNotTrusted):
-        verify_webhook(PUBLIC_KEY, said, body, now=now)
+        verify_webhook(PUBLIC_KEY, given, body, now=now)
 
 
 def test_changed_body_or_key_is_refused(posted: tuple[dict[str, str], bytes]) -> None:

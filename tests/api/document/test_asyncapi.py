@@ -41,17 +41,17 @@ def test_document_lists_every_close_reason(document):
 
 
 def test_document_lists_handshake_refusals(document):
-    said = document["channels"]["stream"]["x-handshake-refusals"]
+    listed = document["channels"]["stream"]["x-handshake-refusals"]
     app = make_app(create_engine("postgresql+psycopg://not-used"))
     responses = openapi(app)["paths"]["/api/v1/stream"]["get"]["responses"]
-    told = {
+    refusals = {
         (int(status), code)
         for status, answer in responses.items()
         if "content" in answer
         for code in answer["content"]["application/json"]["schema"]["properties"]["code"]["enum"]
     }
-    assert {(each["status"], each["code"]) for each in said} == told
-    assert {(429, "TOO_MANY"), (429, "TOO_MANY_STREAMS"), (503, "STREAM_FULL")} <= told
+    assert {(each["status"], each["code"]) for each in listed} == refusals
+    assert {(429, "TOO_MANY"), (429, "TOO_MANY_STREAMS"), (503, "STREAM_FULL")} <= refusals
 
 
 def test_every_parameter_is_parsed_by_the_server(document):

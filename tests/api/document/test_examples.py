@@ -98,7 +98,7 @@ from tests.factories.started import (
     start,
 )
 from tests.factories.tokens import ACCOUNT, URL, make_tokens
-from tests.factories.webhooks import insert_delivery, insert_sender, insert_state, tell_some
+from tests.factories.webhooks import insert_delivery, insert_events, insert_sender, insert_state
 from warehouse_schema import intake, relay
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
@@ -114,7 +114,7 @@ HANDSHAKE = {
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 }
 
-ASKED: dict[tuple[str, str], str] = {
+QUERIES: dict[tuple[str, str], str] = {
     ("listRoutes", "200"): "/v1/routes",
     ("listOffers", "200"): f"{API}/orderbook",
     ("listOffers", "BAD_FILTER"): f"{API}/orderbook?currency=euro",
@@ -182,11 +182,11 @@ def market(rows: Connection) -> Connection:
     return rows
 
 
-@pytest.mark.parametrize(("operation", "of"), ASKED)
+@pytest.mark.parametrize(("operation", "of"), QUERIES)
 def test_response_equals_example(
     market: Connection, client: FlaskClient, example: Any, operation: str, of: str
 ) -> None:
-    answer = client.get(ASKED[operation, of])
+    answer = client.get(QUERIES[operation, of])
     assert of in (str(answer.status_code), answer.json.get("code") if of.isupper() else of)
     shown = answer.json
     if operation == "isReady":
@@ -264,9 +264,9 @@ def test_session_equals_example(reader: Engine, example: Any) -> None:
     example("*", "UNAUTHORIZED", client.get("/v1/session", headers=asking).json)
     others = make_app(reader, tokens=Others()).test_client()
     example("endSession", "NOT_OUR_TOKEN", others.delete("/v1/session", headers=asking).json)
-    for said in (NoStellarWallet(), WalletChanged(), IdentityUnavailable()):
-        others = make_app(reader, tokens=Others(said)).test_client()
-        example("*", said.code, others.get("/v1/session", headers=asking).json)
+    for parsed in (NoStellarWallet(), WalletChanged(), IdentityUnavailable()):
+        others = make_app(reader, tokens=Others(parsed)).test_client()
+        example("*", parsed.code, others.get("/v1/session", headers=asking).json)
 
 
 def test_quote_equals_example(rows: Connection, reader: Engine, example: Any) -> None:
@@ -275,12 +275,12 @@ def test_quote_equals_example(rows: Connection, reader: Engine, example: Any) ->
     fees = FixedFees()
     client = make_quote_app(reader, fees).test_client()
 
-    def asked(**changes: Any) -> Any:
+    def quoted(**changes: Any) -> Any:
         return ask(client, make_body(**changes)).json
 
-    example("createQuote", "201", asked(), varies=["id", "expires_at"])
+    example("createQuote", "201", quoted(), varies=["id", "expires_at"])
     for code, changes in REFUSED.items():
-        example("createQuote", code, asked(**changes))
+        example("createQuote", code, quoted(**changes))
     unread = client.post("/v1/quotes", data=b"x", headers=asking())
     example("createQuote", "UNSUPPORTED_MEDIA_TYPE", unread.json)
     evm = FixedEvm(refusals={EVM: MintRefusal("frozen", "refused")})
@@ -288,9 +288,9 @@ def test_quote_equals_example(rows: Connection, reader: Engine, example: Any) ->
     refused = ask(refusing, make_body(**withdrawal())).json
     example("createQuote", "RECIPIENT_REFUSED", refused)
     fees.failure = FeesUnavailable("fees cannot be read right now")
-    example("createQuote", "FEES_UNAVAILABLE", asked())
+    example("createQuote", "FEES_UNAVAILABLE", quoted())
     rows.execute(delete(cursors).where(cursors.c.chain == SEPOLIA))
-    example("createQuote", "CHAIN_UNAVAILABLE", asked())
+    example("createQuote", "CHAIN_UNAVAILABLE", quoted())
     rows.execute(delete(quotes))
 
 
@@ -430,7 +430,7 @@ def test_webhooks_equal_examples(rows: Connection, reader: Engine, example: Any)
 
     example("registerWebhook", "WEBHOOKS_UNAVAILABLE", register(**place))
     insert_sender(rows)
-    transfer = tell_some(rows, 3)
+    transfer = insert_events(rows, 3)
     made = register(**place, after=1)
     webhook = made["id"]
     example("registerWebhook", "201", made | _MADE | {"secret": _SECRET})
@@ -553,14 +553,14 @@ def test_stream_messages_equal_examples(market: Connection, example: Any) -> Non
     [offer] = queries.offers(market)
     body = messages.offer_body("add", messages.listed_offer(offer), NOW_LEDGER)
     end = end_of_ledger(NOW_LEDGER, ReadPosition(NOW_LEDGER, CLOSED_AT, 0))
-    example("openStream", "OfferMessage", said(messages.number(body, 1000004, end)))
+    example("openStream", "OfferMessage", parsed(messages.number(body, 1000004, end)))
     entry = dict(market.exec_driver_sql("SELECT * FROM projections.orders").one()._mapping)
     order = messages.book_change("intent", None, entry, NOW_LEDGER)
-    example("openStream", "OrderMessage", said(messages.number(order.body, 1000005, end)))
+    example("openStream", "OrderMessage", parsed(messages.number(order.body, 1000005, end)))
     marker = messages.marker_body(NOW_LEDGER)
-    example("openStream", "LedgerMarker", said(messages.number(marker, 1000006, end)))
+    example("openStream", "LedgerMarker", parsed(messages.number(marker, 1000006, end)))
     opening = messages.marker_body(NOW_LEDGER, "resume")
-    example("openStream", "StreamMarker", said(messages.number(opening, 1000007, b"")))
+    example("openStream", "StreamMarker", parsed(messages.number(opening, 1000007, b"")))
 
 
 def test_transfer_messages_equal_examples(rows: Connection, reader: Engine, example: Any) -> None:
@@ -568,18 +568,18 @@ def test_transfer_messages_equal_examples(rows: Connection, reader: Engine, exam
         insert_cursor(rows, chain)
     shown = start(make_transfer_app(reader).test_client(), insert_quote(rows), KEY).json
     frame = messages.transfer_frame(json.dumps(steady(shown)).encode(), 57)
-    example("openStream", "TransferMessage", said(frame))
+    example("openStream", "TransferMessage", parsed(frame))
     session = AuthSession(StellarAddress(ACCOUNT), None, URL, UnixSeconds(NOW + 86_400))
-    marker = said(messages.transfers_frame("resume", session, 57))
+    marker = parsed(messages.transfers_frame("resume", session, 57))
     example("openStream", "TransferMarker", marker)
-    asked = {"auth": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJHQSJ9.c2ln", "after": 41}
-    assert parse_client_message(json.dumps(asked)) is not None
-    example("openStream", "Authentication", asked)
+    quoted = {"auth": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJHQSJ9.c2ln", "after": 41}
+    assert parse_client_message(json.dumps(quoted)) is not None
+    example("openStream", "Authentication", quoted)
     for table in (intake.transfers, intake.quotes, cursors):
         rows.execute(delete(table))
 
 
-def said(frame: bytes) -> Any:
+def parsed(frame: bytes) -> Any:
     """The JSON in a frame of text."""
     return json.loads(frame[frame.index(b"{") :])
 

@@ -114,17 +114,17 @@ def test_rate_limited_paths_document_429(engine_of_none, document):
     client = make_app(engine_of_none, limiter=limiter).test_client()
     for path, method, operation in operations(document):
         # Twice and held against the document each time (`CheckedClient`).
-        asked = re.sub(r"{\w+}", "x", path)
-        codes = [(client.open(asked, method=method).json or {}).get("code") for _ in "ab"]
-        said = operation["responses"].get("429")
-        assert (codes[1] == "TOO_MANY") == (said is not None), path
-        if said is not None:
-            own = said["content"]["application/json"]["schema"]["properties"]["code"]["enum"]
+        url = re.sub(r"{\w+}", "x", path)
+        codes = [(client.open(url, method=method).json or {}).get("code") for _ in "ab"]
+        limited = operation["responses"].get("429")
+        assert (codes[1] == "TOO_MANY") == (limited is not None), path
+        if limited is not None:
+            own = limited["content"]["application/json"]["schema"]["properties"]["code"]["enum"]
             assert "TOO_MANY" in own, path
             # nginx counts connections, and sends neither a budget nor a request id.
             for name in (*(each.name for each in RATE_LIMITS), "X-Request-Id"):
-                assert said["headers"][name]["required"] is False, path
-            assert "required" not in said["headers"]["Retry-After"], path
+                assert limited["headers"][name]["required"] is False, path
+            assert "required" not in limited["headers"]["Retry-After"], path
 
 
 def test_examples_match_their_schemas(document):

@@ -47,5 +47,5 @@ def test_vendored_files_equal_their_packages():
     assert {"LICENSE", "NOTICE", "swagger-ui-bundle.js.LICENSE.txt"} <= set(shipped)
     for name in shipped:
         assert (VENDOR / name).read_bytes() == (PACKAGE / name).read_bytes(), name
-    asked = json.loads((ROOT / "package.json").read_text())["dependencies"]["swagger-ui-dist"]
-    assert asked == json.loads((PACKAGE / "package.json").read_text())["version"]
+    required = json.loads((ROOT / "package.json").read_text())["dependencies"]["swagger-ui-dist"]
+    assert required == json.loads((PACKAGE / "package.json").read_text())["version"]

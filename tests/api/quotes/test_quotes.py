@@ -115,7 +115,7 @@ def test_withdrawal_quote_shows_operator_gas(kept, asker, fees):
     assert (row["funding_mode"], row["amount_out"]) == (None, 9_998_440)
     token = load_network("testnet").stellar.usdc_contract
     assert row["source_token"] == token
-    assert ("burn", STELLAR, SEPOLIA) in fees.asked
+    assert ("burn", STELLAR, SEPOLIA) in fees.requests
 
 
 def test_payment_quote_reads_no_fees(kept, reader):
@@ -146,7 +146,7 @@ def test_usdt0_deposit_quote_has_native_fee(kept, mainnet, fees):
     assert quote["fee"]["native_details"] == [native]
     row = stored(kept, quote["id"])
     assert (row["mechanism"], row["native_fee"], row["finality_threshold"]) == ("oft", 1100, None)
-    [(_, source, dest, to, amount)] = fees.asked
+    [(_, source, dest, to, amount)] = fees.requests
     assert (source, dest, amount) == ("eip155:1", "stellar:pubnet", 10_000_000)
     assert len(to) == 66
 
@@ -215,7 +215,7 @@ def test_usdt0_withdrawal_quote_has_xlm_fee(kept, mainnet, fees):
     assert quote["fee"]["native_details"] == [native]
     row = stored(kept, quote["id"])
     assert (row["mechanism"], row["native_fee"], row["amount_out"]) == ("oft", 1100, 10_000_000)
-    [(_, source, dest, to, amount)] = fees.asked
+    [(_, source, dest, to, amount)] = fees.requests
     assert (source, dest, amount) == ("stellar:pubnet", "eip155:1", 100_000_000)
     assert to == "0x" + EVM[2:].rjust(64, "0")
 

@@ -67,20 +67,22 @@ def test_later_member_gets_same_frames_and_numbers():
 
 def test_last_marks_the_last_filtered_message():
     audience = Audience(Filters(currency="EUR"), markers=False)
-    told = read(audience.publish([batch(2, EURO, DOLLAR), batch(3, DOLLAR), batch(4, EURO)], at(4)))
-    assert [(m["ledger"], m["last"]) for m in told] == [(2, True), (4, True)]
+    received = read(
+        audience.publish([batch(2, EURO, DOLLAR), batch(3, DOLLAR), batch(4, EURO)], at(4))
+    )
+    assert [(m["ledger"], m["last"]) for m in received] == [(2, True), (4, True)]
     assert audience.publish([batch(5, DOLLAR)], at(5)) == b""
 
 
 def test_marker_ends_ledgers_without_changes():
     audience = Audience(Filters(currency="EUR"), markers=True)
-    told = read(audience.publish([batch(2, EURO), batch(3, DOLLAR)], at(5)))
-    assert [(m["channel"], m["ledger"], m["last"]) for m in told] == [
+    received = read(audience.publish([batch(2, EURO), batch(3, DOLLAR)], at(5)))
+    assert [(m["channel"], m["ledger"], m["last"]) for m in received] == [
         ("orderbook", 2, True),
         ("ledger", 5, True),
     ]
-    told = read(audience.publish([batch(6, EURO)], at(6)))
-    assert [m["channel"] for m in told] == ["orderbook"]
+    received = read(audience.publish([batch(6, EURO)], at(6)))
+    assert [m["channel"] for m in received] == ["orderbook"]
 
 
 def test_snapshot_is_cached_until_the_next_message():

@@ -53,8 +53,8 @@ class Follower:
 
     def wait_for(self, ledger: int) -> None:
         with self._changed:
-            told = self._changed.wait_for(lambda: max(self.books, default=0) >= ledger, TIMEOUT)
-        assert told, f"{ledger} was not told, only {sorted(self.books)}"
+            received = self._changed.wait_for(lambda: max(self.books, default=0) >= ledger, TIMEOUT)
+        assert received, f"{ledger} was not told, only {sorted(self.books)}"
 
 
 _PYTHON = """
@@ -112,10 +112,10 @@ def test_documented_client_keeps_an_exact_book(client: str, stand, serve):
             for _ in range(15):
                 stand.move()
             follower.wait_for(changed_last(stand))
-    told = {ledger: stand.shown[ledger] for ledger in follower.books if ledger in stand.shown}
-    assert follower.books == told
+    received = {ledger: stand.shown[ledger] for ledger in follower.books if ledger in stand.shown}
+    assert follower.books == received
     # It was away while its process was dead, but no ledger before or after is left out.
-    assert len(told) > 20
+    assert len(received) > 20
 
 
 def changed_last(stand) -> int:
@@ -141,12 +141,12 @@ def test_documented_client_follows_its_transfers(
     exec(code("python", "follow_mine"), named)
     with serving(database, tmp_path, workers=1, settings=settings) as server:
         token = tokens.issue(ACCOUNT, jti=secrets.token_hex(32))
-        told = named["follow_mine"](server.stream_url, token)
-        assert next(told) == (0, None)
+        received = named["follow_mine"](server.stream_url, token)
+        assert next(received) == (0, None)
         with indexer_engine.begin() as conn:
             refold_transfers(conn, NETWORK, [mine, theirs])
-        number, transfer = next(told)
-        told.close()
+        number, transfer = next(received)
+        received.close()
         assert (number, transfer["id"], transfer["stage"]) == (1, mine, "AWAITING_SIGNATURE")
         with pytest.raises(ConnectionClosedError, match="token refused"):
             next(named["follow_mine"](server.stream_url, "x"))

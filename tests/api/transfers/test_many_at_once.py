@@ -96,11 +96,11 @@ def test_one_quote_with_many_keys_creates_one_transfer(kept, app):
 
 def test_owners_do_not_block_each_other(kept, app):
     owners = [ACCOUNT, OTHER, address(31)]
-    asked = [
+    requests = [
         (owner, insert_quote(kept, owner=owner, dest_address=owner, amount_in=20_000_000))
         for owner in owners * 6
     ]
-    answers = at_once([lambda a=a, q=q: start(app.test_client(), q, None, a) for a, q in asked])
+    answers = at_once([lambda a=a, q=q: start(app.test_client(), q, None, a) for a, q in requests])
     assert codes(answers)["201"] == 15
     sums = (
         select(transfers.c.owner, func.sum(quotes.c.amount_in))

@@ -214,12 +214,12 @@ def test_action_after_short_payment_asks_for_the_rest(world, api_engine):
     world.execute(update(intake.transfers).values(now))
     accounts = FixedAccounts()
     client = make_transfer_app(api_engine, network=NETWORK, accounts=accounts).test_client()
-    asked = ask_action(client, PAID_IN.id, ACCOUNT).json["action"]
-    assert asked["amount"] == str(PAID_IN.amount_in)
+    action = ask_action(client, PAID_IN.id, ACCOUNT).json["action"]
+    assert action["amount"] == str(PAID_IN.amount_in)
     for amount, height, tx in ((1_000, 100, "b"), (500, 101, "d")):
         bring_in(world, paid(USER, DEPOSIT, amount, height, tx))
-    asked = ask_action(client, PAID_IN.id, ACCOUNT).json["action"]
-    assert asked["amount"] == str(PAID_IN.amount_in - 1_500)
+    action = ask_action(client, PAID_IN.id, ACCOUNT).json["action"]
+    assert action["amount"] == str(PAID_IN.amount_in - 1_500)
 
 
 def test_illegal_transition_is_on_hold(world, client, monkeypatch):

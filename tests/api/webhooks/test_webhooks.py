@@ -18,12 +18,12 @@ from tests.factories.webhooks import (
     PUBLIC_KEY,
     begun,
     insert_delivery,
+    insert_events,
     insert_sender,
+    insert_stages,
     insert_state,
     insert_webhook,
     remove_webhook,
-    tell_of,
-    tell_some,
 )
 from warehouse_schema.intake import webhooks
 
@@ -45,7 +45,7 @@ def remove(client: FlaskClient, webhook: str, account: str = ACCOUNT):
 
 
 def test_new_webhook_starts_after_last_event(kept: Connection, owner_client: FlaskClient):
-    tell_some(kept, 3)
+    insert_events(kept, 3)
     answer = register(owner_client)
     assert answer.status_code == 201
     shown = answer.json
@@ -76,7 +76,7 @@ def test_url_after_removal_has_new_secret(owner_client: FlaskClient):
 
 
 def test_after_beyond_last_event_returns_400(kept: Connection, owner_client: FlaskClient):
-    tell_some(kept, 3)
+    insert_events(kept, 3)
     assert register(owner_client, after=1).json["position"] == 1
     beyond = register(owner_client, f"{URL}/b", after=4)
     assert (beyond.status_code, beyond.json["code"]) == (400, "BAD_AFTER")
@@ -172,7 +172,7 @@ def test_removed_webhook_is_gone(kept: Connection, owner_client: FlaskClient):
 
 
 def test_stopped_webhook_is_replaced_without_gap(kept: Connection, owner_client: FlaskClient):
-    tell_some(kept, 4)
+    insert_events(kept, 4)
     places = [insert_webhook(kept, URL), *(insert_webhook(kept, f"{URL}/{n}") for n in range(4))]
     insert_state(kept, places[0], 2, failures=70, stopped="unreachable")
     answer = register(owner_client, after=2)
@@ -188,7 +188,7 @@ def test_unknown_webhook_returns_404(owner_client: FlaskClient, webhook: str):
 
 def test_webhook_of_another_owner_returns_404(kept: Connection, owner_client: FlaskClient):
     webhook = register(owner_client).json["id"]
-    tell_some(kept)
+    insert_events(kept)
     assert show(owner_client, account=OTHER).json["webhooks"] == []
     for answer in (
         show(owner_client, f"/{webhook}", OTHER),
@@ -222,11 +222,11 @@ def test_delivery_state_is_shown(kept: Connection, owner_client: FlaskClient):
 
 
 def test_missed_events_are_listed(kept: Connection, owner_client: FlaskClient):
-    before = tell_some(kept)
+    before = insert_events(kept)
     webhook = insert_webhook(kept, after=1)
-    transfer = tell_some(kept, 5)
+    transfer = insert_events(kept, 5)
     # An event that bears the wrong owner's name is nobody's.
-    tell_of(kept, begun(kept, OTHER))
+    insert_stages(kept, begun(kept, OTHER))
     insert_delivery(kept, webhook, 2)
     insert_delivery(kept, webhook, 3, attempts=31, answer=500, outcome="given_up")
     insert_delivery(kept, webhook, 4)
@@ -257,7 +257,7 @@ def test_missed_events_are_listed(kept: Connection, owner_client: FlaskClient):
 
 def test_events_of_stopped_webhook_are_given_up(kept: Connection, owner_client: FlaskClient):
     webhook = insert_webhook(kept)
-    tell_some(kept, 2)
+    insert_events(kept, 2)
     insert_delivery(kept, webhook, 1, answer=410, outcome="given_up")
     insert_state(kept, webhook, 1, failures=1, stopped="gone")
     events = show(owner_client, f"/{webhook}/events").json["events"]

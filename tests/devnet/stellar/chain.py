@@ -164,8 +164,8 @@ def plain(native: Any) -> Any:
 
 def why(row: TransactionRow) -> str:
     """What a failed contract call said."""
-    told = [xdr.DiagnosticEvent.from_xdr_bytes(raw).event for raw in row.diagnostics]
-    return " ".join(str(scval.to_native(event.body.v0.data)) for event in told)
+    emitted = [xdr.DiagnosticEvent.from_xdr_bytes(raw).event for raw in row.diagnostics]
+    return " ".join(str(scval.to_native(event.body.v0.data)) for event in emitted)
 
 
 def code_of(answer: xdr.TransactionResult) -> tuple[str, ...]:

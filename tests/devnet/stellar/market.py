@@ -190,8 +190,8 @@ class Market:
     @property
     def balances(self):
         """(free, locked) of the provider, in units, as the contract says."""
-        told = self.chain.invoke(ADMIN_KEY, AT.escrow, "balance", address(self.provider))
-        return told["free"] / UNIT, told["locked"] / UNIT
+        balance = self.chain.invoke(ADMIN_KEY, AT.escrow, "balance", address(self.provider))
+        return balance["free"] / UNIT, balance["locked"] / UNIT
 
     def order(self, order):
         return self.chain.invoke(ADMIN_KEY, AT.escrow, "order", scval.to_bytes(order))

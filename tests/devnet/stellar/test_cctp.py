@@ -246,8 +246,8 @@ def test_fast_burn_pays_its_fee_to_the_fee_recipient(chain, relayer):
         expiration=10_000,
     )
     row = forward(chain, relayer, message, attestation)
-    told = [topics[0] for _, topics, _ in events(row)]
-    assert told[:3] == ["mint", "mint", "mint_and_withdraw"]
+    names = [topics[0] for _, topics, _ in events(row)]
+    assert names[:3] == ["mint", "mint", "mint_and_withdraw"]
     assert chain.balance(bob.public_key) == 279_569_640
     assert chain.balance(resident(CCTP_FEES)) == 36_340
     assert Message.parse(message).finality_executed == CONFIRMED
@@ -374,7 +374,7 @@ def test_message_without_caller_can_be_received_by_any_account(chain, relayer):
 
 def test_only_the_transmitter_can_request_a_mint(chain, relayer):
     message, _ = inbound(AT.escrow)
-    said = chain.refused(
+    error = chain.refused(
         relayer,
         AT.token_messenger_minter,
         "handle_recv_finalized_message",
@@ -383,7 +383,7 @@ def test_only_the_transmitter_can_request_a_mint(chain, relayer):
         scval.to_uint32(FINALIZED),
         scval.to_bytes(message[148:]),
     )
-    assert "has not authorised" in said
+    assert "has not authorised" in error
 
 
 def test_forwarding_hook_equals_circles_example():

@@ -263,12 +263,12 @@ def test_release_above_the_order_is_refused(market):
 def test_proof_needs_verifier_of_the_rail_and_a_nullifier(market):
     order = market.open(40)
     for stranger in (market.taker, market.provider, ADMIN_KEY):
-        said = market.fulfill(order, 40 * UNIT, caller=stranger, run="refused")
-        assert code(escrow.NOT_ALLOWED) in said
-    said = market.fulfill(order, 40 * UNIT, nullifier=None, run="refused")
-    assert code(escrow.BAD_CLAIM) in said
-    said = market.fulfill(order, 40 * UNIT, claim="word", run="refused")
-    assert code(escrow.BAD_CLAIM) in said
+        error = market.fulfill(order, 40 * UNIT, caller=stranger, run="refused")
+        assert code(escrow.NOT_ALLOWED) in error
+    error = market.fulfill(order, 40 * UNIT, nullifier=None, run="refused")
+    assert code(escrow.BAD_CLAIM) in error
+    error = market.fulfill(order, 40 * UNIT, claim="word", run="refused")
+    assert code(escrow.BAD_CLAIM) in error
 
 
 def test_manual_release_is_by_provider_without_nullifier(market):
@@ -299,10 +299,10 @@ def test_order_after_expiry_cannot_be_settled(market, claim):
     order = market.open(40)
     expiry = market.order(order)["expires_at"]
     manual = {"claim": "manual", "nullifier": None, "caller": market.provider}
-    said = market.fulfill(
+    error = market.fulfill(
         order, 40 * UNIT, at=expiry + 1, run="refused", **(manual if claim == "manual" else {})
     )
-    assert code(escrow.ORDER_EXPIRED) in said
+    assert code(escrow.ORDER_EXPIRED) in error
     assert market.order(order)["status"] == "active"
 
 
@@ -312,8 +312,8 @@ def test_order_after_expiry_cannot_be_settled(market, claim):
 def test_taker_cancels_an_onramp(market):
     order = market.open(40)
     for other in (market.provider, VERIFIER):
-        said = market.end("cancel", other, order, run="refused")
-        assert code(escrow.NOT_ALLOWED) in said
+        error = market.end("cancel", other, order, run="refused")
+        assert code(escrow.NOT_ALLOWED) in error
     row = market.end("cancel", market.taker, order, run="call")
     topics, data = event(row, "order_cancel")
     assert topics[3] == order
@@ -337,8 +337,8 @@ def test_admin_cancels_any_order(market):
 def test_expired_order_cannot_be_cancelled(market):
     order = market.open(40)
     later = market.order(order)["expires_at"] + 1
-    said = market.end("cancel", market.taker, order, at=later, run="refused")
-    assert code(escrow.ORDER_EXPIRED) in said
+    error = market.end("cancel", market.taker, order, at=later, run="refused")
+    assert code(escrow.ORDER_EXPIRED) in error
 
 
 def test_any_account_can_expire_an_expired_order(market):
@@ -417,8 +417,8 @@ def test_partial_offramp_refunds_the_taker(offramp):
 
 def test_provider_but_not_taker_cancels_an_offramp(offramp):
     order = offramp.open(direction="offramp", payee=PAYEE)
-    said = offramp.end("cancel", offramp.taker, order, run="refused")
-    assert code(escrow.NOT_ALLOWED) in said
+    error = offramp.end("cancel", offramp.taker, order, run="refused")
+    assert code(escrow.NOT_ALLOWED) in error
     _, data = event(offramp.end("cancel", offramp.provider, order, run="call"), "order_cancel")
     assert (data["by"], data["taker_refund"]) == ("provider", 40 * UNIT)
     assert offramp.balances == (75, 0)
@@ -428,8 +428,8 @@ def test_provider_but_not_taker_cancels_an_offramp(offramp):
 def test_taker_of_an_offramp_releases_manually(offramp):
     order = offramp.open(direction="offramp", payee=PAYEE)
     by_hand = {"claim": "manual", "nullifier": None}
-    said = offramp.fulfill(order, 40 * UNIT, caller=offramp.provider, run="refused", **by_hand)
-    assert code(escrow.NOT_ALLOWED) in said
+    error = offramp.fulfill(order, 40 * UNIT, caller=offramp.provider, run="refused", **by_hand)
+    assert code(escrow.NOT_ALLOWED) in error
     offramp.fulfill(order, 40 * UNIT, caller=offramp.taker, **by_hand)
     assert offramp.balances == (114.8, 0)
 

@@ -242,5 +242,5 @@ def test_altered_message_is_not_delivered(chain, relayer):
     packet = packet_for(bob.raw_public_key())
     verify(chain, packet, run="invoke")
     altered = oft_message(carol.raw_public_key(), 1_000_000)
-    said = deliver(chain, relayer, packet, message=altered, run="refused")
-    assert code(oft.PAYLOAD_NOT_FOUND) in said
+    error = deliver(chain, relayer, packet, message=altered, run="refused")
+    assert code(oft.PAYLOAD_NOT_FOUND) in error

@@ -204,17 +204,17 @@ def ask(chain, method, **params):
 
 def test_rpc_reports_the_protocol_in_force():
     chain = start(28)
-    told = []
+    protocols = []
     for protocol in (29, 30):
         assert ask(chain, "devnet_upgrade", protocolVersion=protocol)["result"]
-        told.append(
+        protocols.append(
             {
                 ask(chain, method)["result"]["protocolVersion"]
                 for method in ("getNetwork", "getVersionInfo", "getLatestLedger")
             }
         )
         chain.node.close_ledger()
-    assert told == [{28}, {29}]
+    assert protocols == [{28}, {29}]
     assert ask(chain, "getNetwork")["result"]["protocolVersion"] == 30
     assert ask(chain, "devnet_upgrade", protocolVersion=30)["error"]["code"] == -32602
 

@@ -116,14 +116,14 @@ def test_invalid_terms_are_refused(market, fields, code):
 
 def test_terms_of_another_provider_cannot_be_set(market):
     other = address(market.taker)
-    said = market.chain.refused(
+    error = market.chain.refused(
         market.provider,
         AT.rail_terms,
         "set_provider",
         other,
         scval.to_bool(True),
     )
-    assert "has not authorised" in said
+    assert "has not authorised" in error
 
 
 def test_only_the_admin_sets_rails(market):
@@ -147,14 +147,14 @@ def test_only_the_admin_sets_rails(market):
 
 
 def test_call_with_wrong_arguments_is_refused(market):
-    said = market.chain.refused(
+    error = market.chain.refused(
         market.provider, AT.rail_terms, "set_provider", address(market.provider)
     )
-    assert "takes 2 arguments" in said
-    said = market.chain.refused(
+    assert "takes 2 arguments" in error
+    error = market.chain.refused(
         market.provider, AT.rail_terms, "set_provider", address(market.provider), scval.to_uint32(1)
     )
-    assert "set_provider" in said
+    assert "set_provider" in error
     assert "no function" in market.chain.refused(market.provider, AT.rail_terms, "steal")
     assert "may not be called" in market.chain.refused(
         market.provider, AT.rail_terms, "__constructor"

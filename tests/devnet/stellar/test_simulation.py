@@ -116,8 +116,8 @@ def test_prepared_call_has_the_simulated_result(chain, server, alice):
     assert {change.type for change in tried.state_changes} == {"updated"}
     row = sent(chain, server, server.prepare_transaction(unsigned(server, alice, operation)), alice)
     assert row.succeeded, why(row)
-    told = server.get_transaction(row.hash)
-    assert told.status.value == "SUCCESS"
+    reply = server.get_transaction(row.hash)
+    assert reply.status.value == "SUCCESS"
     before = chain.account(alice.public_key).balance
     assert result(row).fee_charged.int64 < 100 + tried.min_resource_fee
     assert before == chain.account(alice.public_key).balance
@@ -209,9 +209,9 @@ def test_other_account_authorises_once_until_a_ledger(chain, server, alice):
     assert chain.balance(bob.public_key) == UNIT
     with pytest.raises(PrepareTransactionException, match="Simulation transaction failed"):
         run()
-    told = server.simulate_transaction(unsigned(server, bob, operation)).error
-    assert "Error(Auth, InvalidAction)" in told
-    assert "used before" in told
+    reply = server.simulate_transaction(unsigned(server, bob, operation)).error
+    assert "Error(Auth, InvalidAction)" in reply
+    assert "used before" in reply
 
 
 def test_other_or_expired_signature_authorises_no_call(chain, server, alice):
@@ -219,13 +219,13 @@ def test_other_or_expired_signature_authorises_no_call(chain, server, alice):
     operation = transfer(alice, bob.public_key, UNIT)
     found = server.simulate_transaction(unsigned(server, bob, operation), use_upgraded_auth=False)
     entry, now = found.results[0].auth[0], chain.node.latest.sequence
-    for signer, until, told in (
+    for signer, until, message in (
         (bob, now + 10, "no signer"),
         (alice, now - 1, "over or too far off"),
         (alice, now + 4_000_000, "over or too far off"),
     ):
         operation.auth = [authorize_entry(entry, signer, until, PASSPHRASE)]
-        assert told in server.simulate_transaction(unsigned(server, bob, operation)).error
+        assert message in server.simulate_transaction(unsigned(server, bob, operation)).error
 
 
 def test_access_outside_the_footprint_fails(chain, server, alice):

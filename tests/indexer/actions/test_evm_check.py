@@ -28,7 +28,7 @@ OTHER = "0x" + "0c" * 20
 WORD = "0x" + "0d" * 32
 
 
-def said(order, mined, payer=PAYER):
+def checked(order, mined, payer=PAYER):
     return check_order(MAINNET, payer, [order], mined)
 
 
@@ -36,8 +36,8 @@ def said(order, mined, payer=PAYER):
 def test_issued_call_is_found_among_other_logs(kind):
     order = ORDERS[kind]
     others = (make_log(OTHER, WORD), make_log(MAINNET.chain(ETHEREUM).usdc))
-    assert said(order, make_mined(order)) == Match((len(logs_of(order)) - 1,))
-    assert said(order, make_mined(order, *others)) == Match((len(logs_of(order)) + 1,))
+    assert checked(order, make_mined(order)) == Match((len(logs_of(order)) - 1,))
+    assert checked(order, make_mined(order, *others)) == Match((len(logs_of(order)) + 1,))
 
 
 @pytest.mark.parametrize("kind", ORDERS)
@@ -45,7 +45,7 @@ def test_bundle_with_two_effects_matches_both(kind):
     order = ORDERS[kind]
     logs = (*logs_of(order), *logs_of(order))
     each = len(logs) // 2
-    assert said(order, make_mined(order, logs=logs)) == Match((each - 1, 2 * each - 1))
+    assert checked(order, make_mined(order, logs=logs)) == Match((each - 1, 2 * each - 1))
 
 
 @pytest.mark.parametrize("kind", ORDERS)
@@ -53,14 +53,14 @@ def test_bundle_of_other_payers_matches_own_call_only(kind):
     order = ORDERS[kind]
     other = replace(order, amount=order.amount - 1)
     others = logs_of(other, "0x" + "0e" * 20)
-    assert said(order, make_mined(order, *others)) == Match(
+    assert checked(order, make_mined(order, *others)) == Match(
         (len(others) + len(logs_of(order)) - 1,)
     )
 
 
 @pytest.mark.parametrize("kind", ORDERS)
 def test_failed_transaction_is_refused(kind):
-    found = said(ORDERS[kind], make_mined(ORDERS[kind], succeeded=False))
+    found = checked(ORDERS[kind], make_mined(ORDERS[kind], succeeded=False))
     assert isinstance(found, Mismatch)
     assert found.fields == ("status",)
 
@@ -68,7 +68,7 @@ def test_failed_transaction_is_refused(kind):
 @pytest.mark.parametrize("kind", ORDERS)
 def test_transaction_without_effect_is_refused(kind):
     order = ORDERS[kind]
-    found = said(order, make_mined(order, logs=()))
+    found = checked(order, make_mined(order, logs=()))
     assert isinstance(found, Mismatch)
     assert found.fields == ("contract",)
     assert str(order.messenger if isinstance(order, BurnOrder) else order.oft) in found.message
@@ -78,14 +78,14 @@ def test_transaction_without_effect_is_refused(kind):
 def test_logs_of_another_contract_are_refused(kind):
     order = ORDERS[kind]
     logs = [replace(log, address=OTHER) for log in logs_of(order)]
-    found = said(order, make_mined(order, logs=tuple(logs)))
+    found = checked(order, make_mined(order, logs=tuple(logs)))
     assert isinstance(found, Mismatch)
     assert found.fields == ("contract",)
 
 
 def test_burn_does_not_match_send_or_send_burn():
     for order, done in ((BURN, SEND), (SEND, BURN)):
-        found = said(order, make_mined(done))
+        found = checked(order, make_mined(done))
         assert isinstance(found, Mismatch)
         assert found.fields == ("contract",)
 
@@ -115,7 +115,7 @@ SEND_CHANGES = {
     + [(SEND, *each) for each in SEND_CHANGES.items()],
 )
 def test_mismatch_names_field_with_both_values(order, field, changes):
-    found = said(order, make_mined(replace(order, **changes)))
+    found = checked(order, make_mined(replace(order, **changes)))
     assert isinstance(found, Mismatch)
     assert found.fields == (field,)
     assert f"{field} is " in found.message
@@ -124,7 +124,7 @@ def test_mismatch_names_field_with_both_values(order, field, changes):
 
 @pytest.mark.parametrize("kind", ORDERS)
 def test_sender_must_be_the_payer(kind):
-    found = said(ORDERS[kind], make_mined(ORDERS[kind]), payer=OTHER)
+    found = checked(ORDERS[kind], make_mined(ORDERS[kind]), payer=OTHER)
     assert isinstance(found, Mismatch)
     assert found.fields == ("sender",)
     assert f"sender is {PAYER}, not {OTHER}" in found.message
@@ -132,12 +132,12 @@ def test_sender_must_be_the_payer(kind):
 
 def test_higher_min_amount_is_accepted():
     kept_nothing = replace(SEND, min_amount=SEND.amount)
-    assert isinstance(said(SEND, make_mined(kept_nothing)), Match)
+    assert isinstance(checked(SEND, make_mined(kept_nothing)), Match)
 
 
 def test_send_without_packet_is_refused():
     _, sent = logs_of(SEND)
-    found = said(SEND, make_mined(SEND, logs=(sent,)))
+    found = checked(SEND, make_mined(SEND, logs=(sent,)))
     assert isinstance(found, Mismatch)
     assert {"recipient", "destination_contract"} <= set(found.fields)
 
@@ -146,7 +146,7 @@ def test_another_destination_contract_is_refused():
     word = bytes.fromhex(WORD[2:])
     [log] = logs_of(BURN)
     data = log.data[:96] + word + log.data[128:]
-    found = said(BURN, make_mined(BURN, logs=(replace(log, data=data),)))
+    found = checked(BURN, make_mined(BURN, logs=(replace(log, data=data),)))
     assert isinstance(found, Mismatch)
     assert found.fields == ("destination_contract",)
 
@@ -160,7 +160,7 @@ def test_any_issued_call_of_the_transfer_matches():
 def test_mismatch_names_fields_of_closest_order():
     far = replace(BURN, amount=1, max_fee=0, mint_recipient=WORD)
     near = replace(BURN, max_fee=BURN.max_fee + 1)
-    found = said(BURN, make_mined(BURN, logs=(*logs_of(far), *logs_of(near))))
+    found = checked(BURN, make_mined(BURN, logs=(*logs_of(far), *logs_of(near))))
     assert isinstance(found, Mismatch)
     assert found.fields == ("max_fee",)
 
@@ -169,14 +169,14 @@ def test_missing_issue_raises():
     with pytest.raises(ValueError, match="nothing was issued"):
         check_order(MAINNET, PAYER, [], make_mined(BURN))
     with pytest.raises(ValueError, match="nothing was issued"):
-        said(BURN, replace(make_mined(BURN), chain=MAINNET.stellar.id))
+        checked(BURN, replace(make_mined(BURN), chain=MAINNET.stellar.id))
 
 
 def test_unreadable_log_hides_no_other():
     broken = make_log(
         BURN.messenger, topic_of("MintAndWithdraw(address,uint256,address,uint256)"), data=b"\x01"
     )
-    assert said(BURN, make_mined(BURN, broken)) == Match((1,))
+    assert checked(BURN, make_mined(BURN, broken)) == Match((1,))
 
 
 def test_transfer_of_lookalike_token_is_refused():
@@ -186,7 +186,7 @@ def test_transfer_of_lookalike_token_is_refused():
         *("0x" + "00" * 12 + PAYER[2:], WORD),
         data=encode(["uint256"], [BURN.amount]),
     )
-    assert isinstance(said(BURN, make_mined(BURN, logs=(transfer,))), Mismatch)
+    assert isinstance(checked(BURN, make_mined(BURN, logs=(transfer,))), Mismatch)
 
 
 def _bytes_that_count(log, order):
@@ -206,7 +206,7 @@ def test_receipt_with_changed_byte_is_refused(kind, data):
     which = data.draw(st.integers(0, len(logs) - 1))
     flip = data.draw(st.integers(1, 255))
     logs[which] = _altered(logs[which], order, flip, data)
-    found = said(order, make_mined(order, logs=tuple(logs)))
+    found = checked(order, make_mined(order, logs=tuple(logs)))
     assert isinstance(found, Mismatch)
 
 

@@ -106,13 +106,15 @@ def test_withdrawal_is_approved_then_burned_with_its_id(stand, alice):
     burned = stand.submit(stand.issue(agreed), alice, agreed)
     assert burned.succeeded, why(burned)
     assert stand.chain.balance(alice.public_key) == 10 * UNIT
-    [(_, topics, told)] = [each for each in events(burned) if each[1][0] == "deposit_for_burn"]
+    [(_, topics, burn_event)] = [
+        each for each in events(burned) if each[1][0] == "deposit_for_burn"
+    ]
     assert topics[2] == alice.public_key
-    assert told["amount"] == 20_000_000
-    assert told["hook_data"].hex() == agreed.id
-    assert told["destination_caller"] == bytes(32)
-    assert told["mint_recipient"].hex() == agreed.dest_address[2:].rjust(64, "0")
-    assert told["max_fee"] == 10_000
+    assert burn_event["amount"] == 20_000_000
+    assert burn_event["hook_data"].hex() == agreed.id
+    assert burn_event["destination_caller"] == bytes(32)
+    assert burn_event["mint_recipient"].hex() == agreed.dest_address[2:].rjust(64, "0")
+    assert burn_event["max_fee"] == 10_000
 
 
 def test_oft_send_is_signed_once_and_arrives_in_full(stand, alice):

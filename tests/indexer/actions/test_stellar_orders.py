@@ -33,7 +33,7 @@ OWNER = StellarAddress(actions.OWNER)
 EXPIRES = UnixSeconds(1_800_001_800)
 
 
-def said(step):
+def call_arguments(step):
     """Contract, function and arguments, as Python values."""
     operation = operation_of(step, OWNER)
     assert isinstance(operation, InvokeHostFunction)
@@ -49,7 +49,7 @@ def said(step):
 def test_burn_has_every_agreed_argument():
     order = stellar_order(MAINNET, make_withdrawal())
     recipient = bytes(12) + bytes.fromhex(PAYER[2:])
-    assert said(order) == (
+    assert call_arguments(order) == (
         STELLAR.cctp_token_messenger,
         "deposit_for_burn_with_hook",
         [
@@ -71,7 +71,7 @@ def test_missing_allowance_is_approved_exactly():
     assert approval(order, BaseUnits(200_000_000), Height(50)) is None
     step = approval(order, BaseUnits(199_999_999), Height(50))
     assert isinstance(step, Approve)
-    assert said(step) == (
+    assert call_arguments(step) == (
         STELLAR.usdc_contract,
         "approve",
         [OWNER, STELLAR.cctp_token_messenger, 200_000_000, 50 + APPROVED_LEDGERS],
@@ -80,7 +80,7 @@ def test_missing_allowance_is_approved_exactly():
 
 def test_oft_send_pays_its_fee_and_refunds_owner():
     order = stellar_order(MAINNET, make_withdrawal(mechanism="oft"))
-    contract, function, [sender, param, fee, refund_to] = said(order)
+    contract, function, [sender, param, fee, refund_to] = call_arguments(order)
     assert (contract, function) == (STELLAR.oft, "send")
     assert (sender, refund_to) == (OWNER, OWNER)
     assert fee == {"native_fee": 5_000_000, "zro_fee": 0}

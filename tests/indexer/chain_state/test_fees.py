@@ -116,10 +116,10 @@ class Node:
 
     def __init__(self, *answers: bytes, chain: int = 31337) -> None:
         self.answers, self.chain = list(answers), chain
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def call(self, method: str, params: Any) -> Any:
-        self.asked.append(method)
+        self.requests.append(method)
         match method:
             case "eth_chainId":
                 return hex(self.chain)
@@ -195,14 +195,14 @@ def test_an_answer_is_kept_for_seconds_and_a_failure_for_one():
         )
         for _ in range(3):
             assert fees.gas_price(EVM.id) == 7
-        assert node.asked.count("eth_gasPrice") == 1
+        assert node.requests.count("eth_gasPrice") == 1
         clock.now += 10.5
         fees.gas_price(EVM.id)
-        assert node.asked.count("eth_gasPrice") == 2
+        assert node.requests.count("eth_gasPrice") == 2
         for _ in range(3):
             with pytest.raises(NodeUnavailable):
                 fees.send(EVM.id, STELLAR.id, TO, AMOUNT)
-        assert node.asked.count("eth_call") == 1
+        assert node.requests.count("eth_call") == 1
         node.answers = [oft_says(AMOUNT, AMOUNT), native(5)]
         clock.now += 1.5
         assert fees.send(EVM.id, STELLAR.id, TO, AMOUNT).native_fee == 5

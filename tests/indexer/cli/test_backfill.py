@@ -72,10 +72,10 @@ def range_of(first: object, last: object, chain: str = ETHEREUM) -> list[str]:
 def test_backfill_prints_progress_lines(run: Run, indexer_engine: Engine):
     code, out, err = run(*range_of(5, 30))
     assert (code, err) == (0, "")
-    *said, last = out.splitlines()
+    *progress_lines, last = out.splitlines()
     assert last == "eip155:1: 5 to 30 is in"
-    assert said[-1].startswith(f"eip155:1 5–30 facts [{'█' * 30}] 100.0%")
-    assert said[-1].endswith("0:00:00 left")
+    assert progress_lines[-1].startswith(f"eip155:1 5–30 facts [{'█' * 30}] 100.0%")
+    assert progress_lines[-1].endswith("0:00:00 left")
     assert "\r" not in out
     with indexer_engine.connect() as conn:
         heights = func.count(), func.min(blocks.c.height), func.max(blocks.c.height)

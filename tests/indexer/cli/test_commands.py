@@ -34,8 +34,8 @@ def command(
 
     def run(*arguments: str) -> tuple[int, str]:
         code = main(arguments)
-        said = capsys.readouterr()
-        return code, said.out + said.err
+        output = capsys.readouterr()
+        return code, output.out + output.err
 
     return run
 

@@ -318,9 +318,13 @@ def test_waiting_burn_has_status(indexer_engine: Engine, service: FakeIris, iris
     assert (kept.message, kept.attestation) == (message, attestation)
     assert kept.attesters == ATTESTERS.addresses
 
-    asked = len(service.calls)
+    requests = len(service.calls)
     poll()
-    assert (len(service.calls), due_at(indexer_engine), alarms(indexer_engine)) == (asked, [], [])
+    assert (len(service.calls), due_at(indexer_engine), alarms(indexer_engine)) == (
+        requests,
+        [],
+        [],
+    )
 
 
 def test_recorded_fast_message_verifies(
@@ -711,13 +715,13 @@ def test_hour_of_404_costs_few_requests(
 ) -> None:
     ingest_burns(indexer_engine, make_burn())
     now = BURNED_AT
-    asked = []
+    requests = []
     while now < BURNED_AT + 3600:
         assert poll_once(indexer_engine, NETWORK, iris, now=now).polled == 1
-        asked.append(now - BURNED_AT)
+        requests.append(now - BURNED_AT)
         (now,) = due_at(indexer_engine)
-    assert len(asked) < 60
-    assert min(abs(age - FINAL_SECONDS) for age in asked) <= MIN_SECONDS
+    assert len(requests) < 60
+    assert min(abs(age - FINAL_SECONDS) for age in requests) <= MIN_SECONDS
     assert movement(indexer_engine).stage == "ATTESTING"
     assert alarms(indexer_engine) == []
 
@@ -761,11 +765,11 @@ def test_lockout_is_no_attempt(indexer_engine: Engine, service: FakeIris, iris: 
     assert progress.polled == progress.unanswered == 0
     assert progress.locked_out == pytest.approx(300, abs=5)
     assert due_at(indexer_engine) == []
-    asked = len(service.calls)
-    assert asked <= poll.MAX_IN_FLIGHT
+    requests = len(service.calls)
+    assert requests <= poll.MAX_IN_FLIGHT
     service.shut = False
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
-    assert len(service.calls) == asked
+    assert len(service.calls) == requests
 
 
 def test_failed_request_is_retried_when_due(
@@ -798,14 +802,14 @@ def test_reorg_during_poll_leaves_nothing(
     burn = make_burn()
     ingest_burns(indexer_engine, burn)
     service.publish(0, burn.tx, make_complete(*burn.attested()))
-    asked = iris.messages_of_transaction
+    messages_of = iris.messages_of_transaction
 
     def take_back(domain: int, tx: TxHash) -> Any:
         with indexer_engine.begin() as conn:
             for table in (cctp_messages_sent, cctp_burns):
                 conn.execute(delete(table))
             refold_movements(conn, NETWORK, [burn.key], [])
-        return asked(domain, tx)
+        return messages_of(domain, tx)
 
     monkeypatch.setattr(iris, "messages_of_transaction", take_back)
     assert poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT).attested == 0
@@ -865,9 +869,9 @@ def test_explorer_status_changes_no_stage(
     ingest(indexer_engine, [make_oft_received()], MAINNET)
     row = movement(indexer_engine)
     assert (row.stage, row.stage_reason) == ("COMPLETED", None)
-    asked = len(scan_service.calls)
+    requests = len(scan_service.calls)
     poll_once(indexer_engine, MAINNET, iris, scan=scan, now=BURNED_AT + 9 * MAX_POLL_SECONDS)
-    assert len(scan_service.calls) == asked
+    assert len(scan_service.calls) == requests
 
 
 def test_send_without_packet_is_not_polled(

@@ -419,11 +419,11 @@ class LiveChain(FakeChain):
     def __init__(self, network: Network, happenings: Sequence[Callable[["LiveChain"], None]]):
         super().__init__(network)
         self.happenings = list(happenings)
-        self.asked = 0
+        self.requests = 0
         """Times that its head was asked for."""
 
     def head(self) -> Block:
-        self.asked += 1
+        self.requests += 1
         return super().head()
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
@@ -477,7 +477,7 @@ def test_empty_block_costs_three_statements_and_copy(
 
 
 def test_head_is_requested_once(indexer_engine: Engine) -> None:
-    assert live(indexer_engine, [grow] * 10).asked == 1
+    assert live(indexer_engine, [grow] * 10).requests == 1
 
 
 def test_replaceable_head_is_polled(
@@ -489,7 +489,7 @@ def test_replaceable_head_is_polled(
 
 
 def test_final_head_is_not_polled(indexer_engine: Engine) -> None:
-    assert live(indexer_engine, [rest] * 10, confirmations=0).asked == 1
+    assert live(indexer_engine, [rest] * 10, confirmations=0).requests == 1
 
 
 def test_throttle_runs_after_last_request() -> None:

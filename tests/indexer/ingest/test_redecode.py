@@ -802,7 +802,7 @@ def test_swap_repairs_order_book(
         ledgers.upto = 60
         ingest_ledgers(indexer_engine, ledgers)
         assert stale_providers(indexer_engine) > 0
-        said = messages(indexer_engine)
+        before_swap = messages(indexer_engine)
 
         ledgers.unread = frozenset()
         restart_redecode(engine, ledgers)
@@ -812,7 +812,7 @@ def test_swap_repairs_order_book(
     assert stale_providers(indexer_engine) == 0
     assert alarm_lines(indexer_engine, chain) == []
     assert differences(indexer_engine, network) == []
-    assert messages(indexer_engine) > said
+    assert messages(indexer_engine) > before_swap
 
 
 def restart_redecode(engine: Engine, ledgers: FakeLedgers) -> None:

@@ -12,7 +12,7 @@ from indexer.ingest.retention import DeletedRows, delete_old_rows
 from tests.factories.projections import address
 from tests.factories.started import insert_quote
 from tests.factories.tokens import ACCOUNT
-from tests.factories.webhooks import begun, tell_of
+from tests.factories.webhooks import begun, insert_stages
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import quotes
 from warehouse_schema.projections import transfer_events
@@ -36,22 +36,22 @@ def test_last_event_of_each_transfer_stays(indexer_engine, engine):
     with engine.begin() as conn:
         first, second, others = begun(conn), begun(conn), begun(conn, OTHER)
         for transfer in (first, first, second, first, second):
-            tell_of(conn, transfer)
-        tell_of(conn, others, "FUNDED", "CANCELLED", owner=OTHER)
+            insert_stages(conn, transfer)
+        insert_stages(conn, others, "FUNDED", "CANCELLED", owner=OTHER)
         grow_old(conn, 31, 5)
     with indexer_engine.begin() as conn:
         assert delete_old_rows(conn) == DeletedRows(events=4, quotes=0)
         assert (numbers(conn), numbers(conn, OTHER)) == ([4, 5], [2])
         assert delete_old_rows(conn) == DeletedRows(0, 0)
     with engine.begin() as conn:
-        tell_of(conn, first)
+        insert_stages(conn, first)
         assert numbers(conn) == [4, 5, 6]
 
 
 def test_recent_events_stay(engine: Engine):
     with engine.begin() as conn:
         transfer = begun(conn)
-        tell_of(conn, transfer, "FUNDED", "SUBMITTED", "COMPLETED")
+        insert_stages(conn, transfer, "FUNDED", "SUBMITTED", "COMPLETED")
         grow_old(conn, 29, 3)
         assert delete_old_rows(conn).events == 0
         grow_old(conn, 31, 1)
@@ -65,7 +65,7 @@ def test_returning_client_gets_each_changed_transfer(engine: Engine, after: int)
         first, second = begun(conn), begun(conn)
         told = [first, second, first, first, second]
         for transfer in told:
-            tell_of(conn, transfer)
+            insert_stages(conn, transfer)
         network, owner = load_network("testnet"), StellarAddress(ACCOUNT)
         before = read_greeting(conn, network, owner, after)
         grow_old(conn, 31, 5)

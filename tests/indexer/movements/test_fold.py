@@ -190,16 +190,16 @@ def test_attestation_status_changes_only_the_reason() -> None:
 
 @pytest.mark.parametrize("word", ["DELIVERED", "FAILED", "BLOCKED"])
 def test_explorer_status_changes_only_the_reason(word: str) -> None:
-    said: dict[str, MessageStatus] = {
+    statuses: dict[str, MessageStatus] = {
         GUID: MessageStatus("lz_scan", GUID, GUID, word, "in its words")
     }
     events: list[OftEvent] = [make_oft_sent(), make_packet_sent()]
-    (row,) = fold_oft(NETWORK, GUID, events, said)
+    (row,) = fold_oft(NETWORK, GUID, events, statuses)
     assert row.stage == "IN_FLIGHT"
     assert row.stage_reason == (
         f"waiting for the message layer to verify it; LayerZero Scan says: {word}, in its words"
     )
-    (row,) = fold_oft(NETWORK, GUID, [*events, make_oft_received()], said)
+    (row,) = fold_oft(NETWORK, GUID, [*events, make_oft_received()], statuses)
     assert (row.stage, row.stage_reason) == ("COMPLETED", None)
 
 

@@ -152,8 +152,8 @@ class Story:
             burn = self.chance.choice(self.sent)
             place = burn_id(burn.seen)
             assert burn.burn_key is not None
-            said = MessageStatus("iris", place, burn.burn_key, "pending", None)
-            replace_statuses(self.conn, "iris", {place: said})
+            status = MessageStatus("iris", place, burn.burn_key, "pending", None)
+            replace_statuses(self.conn, "iris", {place: status})
             self._refold(burn)
 
     def reorganise(self) -> None:

@@ -61,11 +61,11 @@ def test_combined_ledgers_change_the_same_rows():
     history = [story.ledger() for _ in range(60)]
     start, _ = folded(history[:30])
     one_by_one, _ = folded(history[:30])
-    said = []
+    changes_by_ledger = []
     for ledger, events in history[30:]:
-        said.append(fold_ledger(one_by_one, ledger, events))
-        advance(one_by_one, said[-1])
-    advance(start, combine(said))
+        changes_by_ledger.append(fold_ledger(one_by_one, ledger, events))
+        advance(one_by_one, changes_by_ledger[-1])
+    advance(start, combine(changes_by_ledger))
     assert (start.books, start.orders) == (one_by_one.books, one_by_one.orders)
     assert (start.depth, start.totals) == (one_by_one.depth, one_by_one.totals)
 
@@ -286,10 +286,14 @@ def test_last_message_of_a_ledger_is_marked():
     for _ in range(100):
         changes = fold_ledger(state, *story.ledger())
         advance(state, changes)
-        said = messages(changes.offers, changes.intents)
-        assert [message.last for message in said] == [False] * (len(said) - 1) + [True] * bool(said)
+        changes_by_ledger = messages(changes.offers, changes.intents)
+        assert [message.last for message in changes_by_ledger] == [False] * (
+            len(changes_by_ledger) - 1
+        ) + [True] * bool(changes_by_ledger)
         order = {"remove": 0, "add": 1, "update": 2, None: 3}
-        assert [order[m.op] for m in said] == sorted(order[m.op] for m in said)
+        assert [order[m.op] for m in changes_by_ledger] == sorted(
+            order[m.op] for m in changes_by_ledger
+        )
 
 
 def test_messages_have_amounts_as_text_counts_as_numbers():
@@ -319,6 +323,6 @@ def test_small_deposit_updates_at_most_64_offers():
     assert len(listed(state)) == 64
     model.deposit(PROVIDER, 1)
     changes = fold_ledger(state, *model.close())
-    said = messages(changes.offers, changes.intents)
-    assert [message.op for message in said] == ["update"] * 64
-    assert sum(len(json.dumps(message.entry)) for message in said) < 64 * 1_000
+    changes_by_ledger = messages(changes.offers, changes.intents)
+    assert [message.op for message in changes_by_ledger] == ["update"] * 64
+    assert sum(len(json.dumps(message.entry)) for message in changes_by_ledger) < 64 * 1_000

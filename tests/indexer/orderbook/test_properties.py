@@ -97,8 +97,8 @@ def _in_ranges(connection: Connection, ranges: list[list[Ledger]]) -> tuple[Any,
 
 
 def _everything(connection: Connection, after: int) -> tuple[Any, Any]:
-    told = [tuple(row)[1:] for row in stream(connection, after=after)]
-    return dump(connection), told
+    messages = [tuple(row)[1:] for row in stream(connection, after=after)]
+    return dump(connection), messages
 
 
 def _cut(history: list[Ledger], seed: int) -> list[list[Ledger]]:

@@ -35,13 +35,13 @@ def written_by(conn: Connection) -> Any:
 
 def test_refold_of_ingested_ledgers_changes_nothing(connection: Connection, history):
     apply_range(connection, history)
-    before, said = dump(connection), last_message(connection)
+    before, last_before = dump(connection), last_message(connection)
     refold = refolded(connection, history)
     for table in BOOK_TABLES:
         found = refold.differences(table, 3)
         assert (found.added, found.removed, found.changed, found.first) == (0, 0, 0, ())
     assert refold.replace_stored() is False
-    assert (dump(connection), last_message(connection)) == (before, said)
+    assert (dump(connection), last_message(connection)) == (before, last_before)
     assert refold.orders == len(before["orders"])
     assert refold.book.state.totals.offer_count == len(before["offers"])
     assert refold.book.events == sum(len(events) for _, events in history)
@@ -70,10 +70,10 @@ def test_ended_orders_leave_memory_but_keep_rows(
 
 def test_refold_of_empty_book_sends_offers_only(connection: Connection, history):
     refolded(connection, history).replace_stored()
-    told = stream(connection)
-    assert {(row.channel, row.op, row.revised) for row in told} == {("orderbook", "add", True)}
-    assert [row.last for row in told] == [False] * (len(told) - 1) + [True]
-    assert len(told) == len(dump(connection)["offers"])
+    published = stream(connection)
+    assert {(row.channel, row.op, row.revised) for row in published} == {("orderbook", "add", True)}
+    assert [row.last for row in published] == [False] * (len(published) - 1) + [True]
+    assert len(published) == len(dump(connection)["offers"])
 
 
 def spoil(conn: Connection) -> None:
@@ -112,10 +112,10 @@ def test_differences_are_listed_written_and_sent(connection: Connection, history
 
     assert refold.replace_stored() is True
     assert dump(connection) == sound
-    told = stream(connection, after=clients)
-    assert [row.channel for row in told] == ["orderbook"] * len(sound["offers"]) + ["intent"]
-    assert told[-1].entry["status"] == "expired"
-    assert {(row.ledger, row.revised) for row in told} == {(history[-1][0].height, True)}
+    published = stream(connection, after=clients)
+    assert [row.channel for row in published] == ["orderbook"] * len(sound["offers"]) + ["intent"]
+    assert published[-1].entry["status"] == "expired"
+    assert {(row.ledger, row.revised) for row in published} == {(history[-1][0].height, True)}
 
 
 def test_rows_without_facts_are_deleted(connection: Connection, history):

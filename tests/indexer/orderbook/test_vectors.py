@@ -123,9 +123,9 @@ def the_offer(shown: Shown) -> dict[str, Any]:
 
 def balances(shown: Shown) -> tuple[str, str]:
     """Available and locked, which the provider's page and each of its offers agree on."""
-    told = (shown.provider["availableUsdc"], shown.provider["lockedUsdc"])
-    assert {(offer["availableUsdc"], offer["lockedUsdc"]) for offer in shown.offers} <= {told}
-    return told
+    totals = (shown.provider["availableUsdc"], shown.provider["lockedUsdc"])
+    assert {(offer["availableUsdc"], offer["lockedUsdc"]) for offer in shown.offers} <= {totals}
+    return totals
 
 
 def escrow(shown: Shown) -> tuple[int, int, int]:

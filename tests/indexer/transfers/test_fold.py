@@ -54,7 +54,7 @@ def delivered(evidence: TransferInputs) -> TransferInputs:
     )
 
 
-def told(progress: TransferState) -> list[str]:
+def stages_of(progress: TransferState) -> list[str]:
     return [step.stage for step in progress.timeline]
 
 
@@ -69,7 +69,7 @@ def owed(evidence: TransferInputs, token: str = USDC) -> int:
 def test_deposit_address_is_funded_swept_and_delivered():
     swept = signs(pay(NEW, AMOUNT, 15), "sweep", SWEEP)
     done = fold_transfer(delivered(swept))
-    assert told(done) == [
+    assert stages_of(done) == [
         *("AWAITING_FUNDS", "FUNDED", "SUBMITTED"),
         *("CONFIRMING", "COMPLETED"),
     ]
@@ -128,7 +128,7 @@ def test_timeline_names_the_clock_of_each_time():
 
 def test_send_needs_one_transaction():
     done = fold_transfer(carried(submits(TransferInputs(terms=SEND))))
-    assert told(done) == ["AWAITING_SIGNATURE", "COMPLETED"]
+    assert stages_of(done) == ["AWAITING_SIGNATURE", "COMPLETED"]
     assert (done.external_tx, done.stellar_tx) == (None, f"e{20:063x}")
     assert done.amount_delivered == AMOUNT
 
@@ -142,7 +142,7 @@ def test_self_finish_is_offered_once_attested():
 def test_verified_mint_alone_completes_the_transfer():
     alone = replace(delivered(NEW).matched[0], source=None)
     progress = fold_transfer(replace(NEW, matched=(alone,)))
-    assert told(progress) == ["AWAITING_FUNDS", "COMPLETED"]
+    assert stages_of(progress) == ["AWAITING_FUNDS", "COMPLETED"]
 
 
 # What waits for the recipient, or for an operator.
@@ -182,7 +182,7 @@ def test_short_deposit_waits_and_is_refunded_at_expiry():
         "short_payment",
     )
     assert owed(short) == 0
-    assert told(fold_transfer(expired(short))) == ["AWAITING_FUNDS", "REFUNDING"]
+    assert stages_of(fold_transfer(expired(short))) == ["AWAITING_FUNDS", "REFUNDING"]
     assert owed(expired(short)) == AMOUNT - 1
     back = give_back(expired(short), AMOUNT - 1, LATE)
     assert (fold_transfer(back).stage, fold_transfer(back).refund.txs) == (
@@ -210,7 +210,7 @@ def test_excess_is_refunded_and_quoted_amount_delivered():
 @pytest.mark.parametrize(("close", "stage"), [(cancelled, "CANCELLED"), (expired, "EXPIRED")])
 def test_late_deposit_is_refunded(close, stage: str):
     late = pay(close(NEW), AMOUNT, LATE)
-    assert told(fold_transfer(late)) == ["AWAITING_FUNDS", stage, "REFUNDING"]
+    assert stages_of(fold_transfer(late)) == ["AWAITING_FUNDS", stage, "REFUNDING"]
     assert owed(late) == AMOUNT
     back = give_back(late, AMOUNT, LATE + 1)
     assert fold_transfer(back).stage == "REFUNDED"
@@ -287,7 +287,7 @@ def test_refund_leaves_funds_that_may_be_delivered(
 def test_late_burn_is_delivered(close):
     over = close(TransferInputs(terms=DIRECT))
     late = fold_transfer(carried(over, height=LATE))
-    assert told(late)[-2:] == [fold_transfer(over).stage, "CONFIRMING"]
+    assert stages_of(late)[-2:] == [fold_transfer(over).stage, "CONFIRMING"]
     assert fold_transfer(delivered(over)).stage == "COMPLETED"
 
 

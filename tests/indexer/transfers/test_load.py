@@ -7,7 +7,7 @@ from stellar_sdk import TransactionEnvelope
 from indexer.transfers.fold import fold_transfer
 from indexer.transfers.load import load_transfers
 from relay.senders.stellar_signing import Bounds, Invocation, build_call
-from tests.factories.intake import ask, tell
+from tests.factories.intake import ask, notify_intake
 from tests.factories.relay import signed
 from tests.factories.stage_history import SEND, WITHDRAWAL
 from tests.factories.transfers import ACCOUNT, NETWORK, PUBNET
@@ -32,7 +32,7 @@ def submitted(conn: Connection, transfer: str, envelope: TransactionEnvelope, ou
     conn.execute(insert(submissions).values(row | {"signed": raw}))
     closed = {"key": tx, "outcome": outcome, "spent": 0, "closed_at": func.now()}
     signed(conn, PUBNET, "submit", transfer, f"bump of {tx}", **closed)
-    tell(conn, transfer)
+    notify_intake(conn, transfer)
     return tx
 
 

@@ -20,7 +20,7 @@ SECOND = make_terms(source_token=USDC, id="b2" * 16)
 OTHERS = make_terms(deposit_address=None, source_token=USDC, id="c3" * 16, owner=OTHER)
 
 
-def heard(conn: Connection, owner: str = DIRECT.owner) -> list[tuple[Any, ...]]:
+def published(conn: Connection, owner: str = DIRECT.owner) -> list[tuple[Any, ...]]:
     columns = transfer_events.c
     query = select(columns.number, columns.transfer, columns.stage, columns.status, columns.reason)
     query = query.where(columns.owner == owner).order_by(columns.number)
@@ -40,12 +40,12 @@ def test_owners_have_separate_numbers_without_gaps(connection: Connection):
     cancel(connection, OTHERS, START + 60)
     refold_transfers(connection, NETWORK, [OTHERS.id])
     waits = ("pending_user_transfer_start", None)
-    assert heard(connection) == [
+    assert published(connection) == [
         (1, DIRECT.id, "AWAITING_SIGNATURE", *waits),
         (2, SECOND.id, "AWAITING_FUNDS", *waits),
         (3, DIRECT.id, "SUBMITTED", "pending_external", "not_included"),
     ]
-    assert heard(connection, OTHER) == [
+    assert published(connection, OTHER) == [
         (1, OTHERS.id, "AWAITING_SIGNATURE", *waits),
         (2, OTHERS.id, "CANCELLED", "expired", "cancelled"),
     ]
@@ -53,22 +53,22 @@ def test_owners_have_separate_numbers_without_gaps(connection: Connection):
 
 def test_invisible_change_writes_no_event(connection: Connection):
     begin(connection)
-    before = heard(connection)
+    before = published(connection)
     row = transfer_states.c.transfer == DIRECT.id
     connection.execute(update(transfer_states).where(row).values(inputs=9, source_height=7))
     assert refold_transfers(connection, NETWORK, [DIRECT.id]) == 1
-    assert heard(connection) == before
+    assert published(connection) == before
 
 
 def test_rebuild_writes_events_of_repaired_rows_only(connection: Connection):
     begin(connection)
-    before = heard(connection)
+    before = published(connection)
     refold_all(connection, NETWORK)
-    assert heard(connection) == before
+    assert published(connection) == before
     wrong = update(transfer_states).where(transfer_states.c.transfer == SECOND.id)
     connection.execute(wrong.values(stage="ON_HOLD"))
     refold_all(connection, NETWORK)
-    assert [row[:3] for row in heard(connection)[2:]] == [(3, SECOND.id, "AWAITING_FUNDS")]
+    assert [row[:3] for row in published(connection)[2:]] == [(3, SECOND.id, "AWAITING_FUNDS")]
 
 
 def test_rollback_writes_no_event_and_leaves_no_gap(engine: Engine):
@@ -81,7 +81,7 @@ def test_rollback_writes_no_event_and_leaves_no_gap(engine: Engine):
     with engine.begin() as conn:
         submit(conn, DIRECT, "0x" + "5" * 64, START + 60)
         refold_transfers(conn, NETWORK, [DIRECT.id])
-        assert [(row[0], row[2]) for row in heard(conn)[2:]] == [(3, "SUBMITTED")]
+        assert [(row[0], row[2]) for row in published(conn)[2:]] == [(3, "SUBMITTED")]
 
 
 def news(transfer: str, owner: StellarAddress = DIRECT.owner) -> TransferChange:
@@ -103,8 +103,8 @@ def test_second_writer_waits_so_numbers_follow_commits(engine: Engine):
         first.commit()
         second.join(20)
     with engine.connect() as conn:
-        assert [row[:2] for row in heard(conn)] == [(1, "first"), (2, "second")]
-        assert [row[:2] for row in heard(conn, OTHER)] == [(1, "free")]
+        assert [row[:2] for row in published(conn)] == [(1, "first"), (2, "second")]
+        assert [row[:2] for row in published(conn, OTHER)] == [(1, "free")]
 
 
 def tell_and_commit(engine: Engine, said: list[TransferChange]) -> None:
@@ -125,4 +125,4 @@ def test_owner_is_notified_with_the_commit(engine: Engine):
 
 def test_no_changes_write_no_event(connection: Connection):
     publish_changes(connection, [])
-    assert heard(connection, OTHER) == []
+    assert published(connection, OTHER) == []

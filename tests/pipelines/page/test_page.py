@@ -244,8 +244,10 @@ def websocket_status(page: Page, origin: str | None, login: tuple[str, str] | No
 def test_page_without_a_password_is_read_only(read_only: Page) -> None:
     run_id = read_only.new_run()
     assert read_only.ask("GET", "/runs").status_code == 200
-    asked = read_only.ask(json={"query": f'{{ runOrError(runId: "{run_id}") {{ __typename }} }}'})
-    assert asked.json()["data"]["runOrError"]["__typename"] == "Run"
+    response = read_only.ask(
+        json={"query": f'{{ runOrError(runId: "{run_id}") {{ __typename }} }}'}
+    )
+    assert response.json()["data"]["runOrError"]["__typename"] == "Run"
     answer = read_only.ask(json={"query": terminate(run_id)})
     assert answer.json()["data"]["terminateRun"]["__typename"] != "TerminateRunSuccess"
     assert read_only.status(run_id) == dg.DagsterRunStatus.STARTED

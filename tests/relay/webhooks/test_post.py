@@ -158,12 +158,12 @@ def test_endless_handshake_times_out(contexts) -> None:
 
 def test_slow_dns_lookup_times_out_before_request(contexts, monkeypatch) -> None:
     server, client = contexts
-    asked = threading.Event()
+    requested = threading.Event()
     real = socket.getaddrinfo
 
     def slow(*args, **options):
         # Until the deadline sets it.
-        assert asked.wait(10)
+        assert requested.wait(10)
         return real(*args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
@@ -171,7 +171,7 @@ def test_slow_dns_lookup_times_out_before_request(contexts, monkeypatch) -> None
 
     def then_go_on(deadline) -> None:
         cut(deadline)
-        asked.set()
+        requested.set()
 
     monkeypatch.setattr(_Deadline, "_cut", then_go_on)
     with answering(server, b"HTTP/1.1 200 OK\r\n\r\n") as (port, heard):

@@ -30,12 +30,12 @@ from tests.factories.webhooks import (
     begun,
     deliveries_of,
     insert_delivery,
+    insert_events,
+    insert_stages,
     insert_state,
     insert_webhook,
     remove_webhook,
     state_of,
-    tell_of,
-    tell_some,
 )
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
@@ -117,7 +117,7 @@ def test_new_event_is_posted_with_signatures(
         webhook, transfer = insert_webhook(conn, receiver.url, secret=SECRET), begun(conn)
     with sending(relay_engine, sender):
         with engine.begin() as conn:
-            tell_of(conn, transfer, "SUBMITTED")
+            insert_stages(conn, transfer, "SUBMITTED")
         assert heard(receiver, 1) == [1]
         until(engine, lambda conn: state_of(conn, webhook) is not None)
     [posted] = receiver.received
@@ -150,16 +150,16 @@ def test_events_of_owner_arrive_in_order(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
-        tell_some(conn, 3)
+        insert_events(conn, 3)
         insert_webhook(conn, receiver.url, after=3)
         insert_webhook(conn, receiver.url, after=0, owner=OTHER)
-        tell_some(conn, 12)
+        insert_events(conn, 12)
         # An event with the wrong owner is sent to no owner.
-        tell_of(conn, begun(conn), owner=OTHER)
+        insert_stages(conn, begun(conn), owner=OTHER)
     with sending(relay_engine, sender):
         assert heard(receiver, 12) == list(range(4, 16))
         with engine.begin() as conn:
-            tell_some(conn)
+            insert_events(conn)
         assert heard(receiver, 13)[-1] == 16
 
 
@@ -170,7 +170,7 @@ def test_failed_event_is_retried_before_later_ones(
     receiver.answer = lambda _: next(answers)
     with engine.begin() as conn:
         webhook = insert_webhook(conn, receiver.url)
-        tell_some(conn, 2)
+        insert_events(conn, 2)
     with sending(relay_engine, sender) as done:
         for failures in (1, 2):
             until(engine, is_failing(webhook, failures))
@@ -206,7 +206,7 @@ def test_refused_events_are_given_up_and_webhook_stops(
     receiver.answer = lambda _: 503
     with engine.begin() as conn:
         webhook = insert_webhook(conn, receiver.url)
-        tell_some(conn, 5)
+        insert_events(conn, 5)
         for number in (1, 2, 3):
             yesterday = func.now() - text("interval '25 hours'")
             failed = {"answer": 503, "outcome": None, "first_at": yesterday}
@@ -218,7 +218,7 @@ def test_refused_events_are_given_up_and_webhook_stops(
         until(engine, lambda conn: state_of(conn, webhook).stopped == "unreachable")
         hurry(engine)
         with engine.begin() as conn:
-            tell_some(conn)
+            insert_events(conn)
     assert heard(receiver, 3) == [1, 2, 3]
     with engine.connect() as conn:
         assert [each.outcome for each in deliveries_of(conn, webhook)] == ["given_up"] * 3
@@ -240,7 +240,7 @@ def test_removed_webhook_gets_nothing(
     with engine.begin() as conn:
         remove_webhook(conn, insert_webhook(conn, f"{receiver.url}/old"))
         insert_webhook(conn, receiver.url)
-        tell_some(conn)
+        insert_events(conn)
     with sending(relay_engine, sender):
         heard(receiver, 1)
     assert [each.path for each in receiver.received] == ["/hooks"]
@@ -270,13 +270,13 @@ def test_silent_webhooks_delay_no_new_webhook(
             owner = address(100 + number)
             failing = insert_webhook(conn, f"{silent.url}/never", owner=owner)
             insert_state(conn, failing, 0, failures=1, is_prompt=False)
-            tell_some(conn, owner=owner)
+            insert_events(conn, owner=owner)
     with sending(relay_engine, sender):
         slow = run.MAX_POSTS["slow"]
         assert silent.wait_for(lambda all_: to(all_, "/hooks/never") == slow, TIMEOUT)
         with engine.begin() as conn:
             insert_webhook(conn, f"{silent.url}/good")
-            tell_some(conn)
+            insert_events(conn)
         assert silent.wait_for(lambda all_: to(all_, "/hooks/good") == 1, TIMEOUT)
         # No silent webhook has timed out.
         assert to(silent.received, "/hooks/never") == slow
@@ -287,7 +287,7 @@ def test_silent_new_webhook_times_out_after_prompt_seconds(
 ) -> None:
     with engine.begin() as conn:
         webhook = insert_webhook(conn, f"{silent.url}/never")
-        tell_some(conn)
+        insert_events(conn)
     # The normal timeout would exceed that of the test.
     with sending(relay_engine, replace(sender, prompt_seconds=0.2, whole_seconds=900.0)):
         until(engine, is_failing(webhook, 1))
@@ -299,8 +299,8 @@ def test_webhooks_of_one_owner_wait_for_each_other(connection: Connection) -> No
     for number in range(5):
         insert_webhook(connection, f"https://never.example/{number}", owner=OTHER)
     insert_webhook(connection)
-    tell_some(connection, owner=OTHER)
-    tell_some(connection)
+    insert_events(connection, owner=OTHER)
+    insert_events(connection)
     found = store.due_events(connection, "new", busy=(), limit=9)
     assert sorted(due.owner for due in found) == sorted([ACCOUNT, OTHER])
     [other] = store.due_events(connection, "new", busy=[StellarAddress(ACCOUNT)], limit=9)
@@ -312,7 +312,7 @@ def test_webhook_changes_lane_with_response_time(
 ) -> None:
     webhook = insert_webhook(connection)
     insert_state(connection, webhook, 0)
-    tell_some(connection, 2)
+    insert_events(connection, 2)
     [due] = store.due_events(connection, "prompt", busy=(), limit=9)
     taken = WebhookResponse(204, None, seconds=PROMPT_SECONDS)
     store.record_attempt(connection, due, taken, decide_retry(due.state, taken, 0.0))
@@ -348,7 +348,7 @@ def test_unrecorded_attempt_is_repeated_with_same_id(
     receiver.answer = answer
     with engine.begin() as conn:
         webhook = insert_webhook(conn, receiver.url)
-        tell_some(conn, 2)
+        insert_events(conn, 2)
     with sending(relay_engine, sender):
         assert heard(receiver, 3) == [1, 1, 2]
         until(engine, has_come_to(webhook, 2))
@@ -383,7 +383,7 @@ def test_key_service_outage_counts_no_failed_attempt(
     key = KeyOfAService(fails=2)
     with engine.begin() as conn:
         webhook = insert_webhook(conn, receiver.url)
-        tell_some(conn, 2)
+        insert_events(conn, 2)
     with sending(relay_engine, replace(sender, key=key)) as done:
         assert heard(receiver, 2) == [1, 2]
         until(engine, has_come_to(webhook, 2))
@@ -415,7 +415,7 @@ def test_running_attempt_is_recorded_at_stop(
     receiver.answer = answer
     with engine.begin() as conn:
         webhook = insert_webhook(conn, receiver.url)
-        tell_some(conn, 3)
+        insert_events(conn, 3)
     with sending(relay_engine, sender):
         assert began.wait(TIMEOUT)
         threading.Timer(0.3, over.set).start()
@@ -428,7 +428,7 @@ def test_deliveries_are_forgotten_with_event_or_webhook(engine: Engine) -> None:
         old = {"last_at": func.now() - text("interval '31 days'")}
         kept, removed = insert_webhook(conn), insert_webhook(conn)
         removed_lately = insert_webhook(conn)
-        tell_some(conn, 2)
+        insert_events(conn, 2)
         remove_webhook(conn, removed, days_ago=31)
         remove_webhook(conn, removed_lately, days_ago=29)
         for webhook in (kept, removed, removed_lately):

@@ -302,7 +302,7 @@ class FaultyStellarNode:
 
 
 def _serving(respond: Callable[[bytes], Response]) -> Server:
-    class Asked(Handler):
+    class RequestHandler(Handler):
         def do_POST(self) -> None:
             response = respond(self.body())
             length = {"content-length": str(len(response.body) + response.cut)}
@@ -310,4 +310,4 @@ def _serving(respond: Callable[[bytes], Response]) -> Server:
             if response.cut:
                 self.close_connection = True
 
-    return Server((HOST, 0), Asked)
+    return Server((HOST, 0), RequestHandler)

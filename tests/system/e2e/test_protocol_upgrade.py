@@ -92,8 +92,8 @@ def test_follower_continues_through_both_upgrades(database: URL) -> None:
     for row in read:
         ledger = node.ledger(row.height)
         assert row.protocol_version == ledger.protocol
-        told = ledger.close_time_ms if row.height > boundaries[1] else None
-        assert row.close_time_ms == told
+        expected = ledger.close_time_ms if row.height > boundaries[1] else None
+        assert row.close_time_ms == expected
     shown = Screen(market, engine, api).look()
     assert (shown.provider["availableUsdc"], shown.provider["lockedUsdc"]) == ("60", "20")
     assert sorted(order["status"] for order in shown.orders.values()) == [

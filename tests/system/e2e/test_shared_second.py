@@ -169,13 +169,15 @@ def follow(engine: Engine, story: Story, size: int) -> Followed:
     early: dict[int, str] = {}
     stages: dict[int, dict[str, str]] = {}
     known = select(orders.c.status).where(orders.c.order_id == "0x" + story.orders["early"])
-    told = select(transfer_states.c.transfer, transfer_states.c.stage)
+    stages_query = select(transfer_states.c.transfer, transfer_states.c.stage)
     with reading(story.market) as reader, engine.connect() as conn:
         while (progress := ingest_once(engine, reader, NETWORK, max_blocks=size)) is not None:
             catch_up(conn, NETWORK)
             with conn.begin():
                 early[progress.height] = str(conn.scalar(known))
-                stages[progress.height] = {row.transfer: row.stage for row in conn.execute(told)}
+                stages[progress.height] = {
+                    row.transfer: row.stage for row in conn.execute(stages_query)
+                }
         with conn.begin():
             # The database's clock says when a row changed.
             columns = [each for each in transfer_states.c if each.name != "changed_at"]

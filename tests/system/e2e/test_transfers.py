@@ -99,8 +99,8 @@ def _ignore(_: object) -> None:
 def started(doors: ExitStack, supervisor: Supervisor, database: URL) -> tuple[World, Settings]:
     pace = Pace(ledger_seconds=None, ledger_clock="fixed")
     world = doors.enter_context(start_world(supervisor, evm_port=0, stellar_port=0, pace=pace))
-    asked = doors.enter_context(circle.reading(world.evm_url, world.stellar_url))
-    iris = doors.enter_context(circle.serving(0, asked))
+    attestations = doors.enter_context(circle.reading(world.evm_url, world.stellar_url))
+    iris = doors.enter_context(circle.serving(0, attestations))
     url = database.render_as_string(hide_password=False)
     settings = services.with_world(load_settings({}), world, iris)
     return world, replace(settings, home=supervisor.folder, database_url=url)
@@ -117,9 +117,9 @@ def findings(database: URL, settings: Settings) -> tuple[Finding, ...]:
 
 @pytest.mark.timeout(300)
 def test_every_kind_of_transfer_ends_with_balanced_amounts(folder: Path, database: URL) -> None:
-    said: list[str] = []
+    log_lines: list[str] = []
     with ExitStack() as doors:
-        supervisor = doors.enter_context(Supervisor(folder, said.append))
+        supervisor = doors.enter_context(Supervisor(folder, log_lines.append))
         world, settings = started(doors, supervisor, database)
         client = doors.enter_context(closing(PacedClient(world.stellar_url, real_time)))
         client.close_ledger(close_time_ms=int(time.time() - 60) * 1000)
@@ -135,5 +135,5 @@ def test_every_kind_of_transfer_ends_with_balanced_amounts(folder: Path, databas
             supervisor.run(services.api(ports, api, workers=1))
             places = (ports.api_url, supervisor.wait, receiver)
             story = CustomerStory(world, client, random.Random(7), *places)
-            assert story.play(said.append) == [], "\n".join(said)
+            assert story.play(log_lines.append) == [], "\n".join(log_lines)
             assert findings(database, settings) == ()

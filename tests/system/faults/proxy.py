@@ -69,9 +69,9 @@ class FaultyHttp:
         assert fault.fired, f"{type(fault).__name__} never showed"
 
     def respond(self, body: bytes) -> Response:
-        asked = orjson.loads(body)
-        alone = isinstance(asked, dict)
-        response = self._respond([asked] if alone else asked)
+        payload = orjson.loads(body)
+        alone = isinstance(payload, dict)
+        response = self._respond([payload] if alone else payload)
         if alone and response.status == 200 and response.body.startswith(b"["):
             # What is not asked as a batch is not answered as one.
             response.body = response.body[1:].removesuffix(b"]")
@@ -130,7 +130,7 @@ class FaultyNode(FaultyHttp):
 
 
 def _serving(node: FaultyHttp, host: str) -> Server:
-    class Asked(Handler):
+    class RequestHandler(Handler):
         # What is sent slowly is sent as it is written.
         wbufsize = 0
 
@@ -156,7 +156,7 @@ def _serving(node: FaultyHttp, host: str) -> Server:
                 self.wfile.write(response.body[start : start + 1])
                 waiting.wait(response.pauses)
 
-    return Server((host, 0), Asked)
+    return Server((host, 0), RequestHandler)
 
 
 class HeadsProxy:

@@ -220,10 +220,10 @@ class Hammer:
 
     def sign_in(self, attempt: Attempt) -> None:
         """From the challenge to the end of the session."""
-        asked = self._ask("GET", "/auth", params={"account": attempt.owner.account})
-        if asked is None:
+        response = self._ask("GET", "/auth", params={"account": attempt.owner.account})
+        if response is None:
             return
-        challenge = asked.json()["transaction"]
+        challenge = response.json()["transaction"]
         body = {"transaction": attempt.envelope(challenge, self._passphrase)}
         opens = attempt.opens(challenge, self._passphrase)
         answer = self._ask("POST", "/auth", json=body, good=200 if opens else 400)

@@ -83,13 +83,13 @@ def demo() -> Iterator[str]:
 
 def _address(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
-    said: list[str] = []
+    lines: list[str] = []
     for line in process.stdout:
-        said.append(line)
+        lines.append(line)
         if _READY in line:
-            [url] = re.findall(r"^API +(\S+)$", "".join(said), re.MULTILINE)
+            [url] = re.findall(r"^API +(\S+)$", "".join(lines), re.MULTILINE)
             return str(url)
-    raise RuntimeError(f"the demo ended before it was ready:\n{''.join(said)}")
+    raise RuntimeError(f"the demo ended before it was ready:\n{''.join(lines)}")
 
 
 def take(url: str) -> None:

@@ -52,10 +52,10 @@ def test_documented_client_keeps_the_exact_book(town, visits):
 
     def is_the_book():
         answer = town.serving.get("/api/v1/orderbook")
-        told = visit.page.evaluate("window.told")
-        known = {tuple(offer.items()) for offer in map(_flat, told["book"])}
+        state = visit.page.evaluate("window.told")
+        known = {tuple(offer.items()) for offer in map(_flat, state["book"])}
         served = {tuple(offer.items()) for offer in map(_flat, answer.json())}
-        return str(told["ledger"]) == answer.headers["X-Ledger"] and known == served
+        return str(state["ledger"]) == answer.headers["X-Ledger"] and known == served
 
     for by in (signal.SIGTERM, signal.SIGKILL, None):
         live(town.market, chance, 60)

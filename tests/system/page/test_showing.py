@@ -119,12 +119,12 @@ def test_depth_sums_distinct_providers_at_rate_or_better(square, visits, currenc
 
 def test_chart_pointer_shows_exact_depth(square, visits):
     visit = visits(square).go("/?currency=USD")
-    told = set()
+    readouts = set()
     box = visit.page.locator("#chart .u-over").bounding_box()
     assert box is not None
     for part in range(1, 40):
         visit.page.mouse.move(box["x"] + box["width"] * part / 40, box["y"] + 60)
-        told.add(visit.text("#readout"))
+        readouts.add(visit.text("#readout"))
     book = square.get("orderbook")
     for direction, phrase in (
         ("onramp", "Buy at up to {} USD"),
@@ -132,7 +132,7 @@ def test_chart_pointer_shows_exact_depth(square, visits):
     ):
         for rate, total, providers in depth(book, "USD", direction):
             crowd = "provider" if providers == "1" else "providers"
-            assert f"{phrase.format(rate)}: {total} USDC from {providers} {crowd}" in told
+            assert f"{phrase.format(rate)}: {total} USDC from {providers} {crowd}" in readouts
 
 
 def test_totals_equal_the_summary(square, visits):

@@ -73,15 +73,15 @@ def test_largest_contract_number_is_shown_exactly(visited, visits):
 def test_extreme_rate_does_not_flatten_the_chart(visited, visits):
     visit = visits(visited).go("/?currency=USD")
     box = visit.page.locator("#chart .u-over").bounding_box()
-    told = set()
+    readouts = set()
     for part in range(1, 60):
         visit.page.mouse.move(box["x"] + box["width"] * part / 60, box["y"] + 60)
-        told.add(visit.text("#readout").partition(":")[0])
+        readouts.add(visit.text("#readout").partition(":")[0])
     book = visited.get("orderbook")
     near = [rate for rate, *_ in depth(book, "USD", "onramp") if len(rate) < 10]
     assert len(near) == 4
-    assert {f"Buy at up to {rate} USD" for rate in near} <= told
-    assert not any(text.startswith("Buy at up to 17,0") for text in told)
+    assert {f"Buy at up to {rate} USD" for rate in near} <= readouts
+    assert not any(text.startswith("Buy at up to 17,0") for text in readouts)
     visit.page.mouse.move(0, 0)
     visit.until(lambda: "2 far worse rates are in the table alone." in visit.text("#readout"))
     visit.page.get_by_text("Depth as a table").click()

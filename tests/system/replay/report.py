@@ -305,10 +305,10 @@ The stage is the warehouse's; - stands where too little was recorded for it to h
 
 def _movement_lines(each: ReplayedMovement) -> Iterator[str]:
     yield f"{each.mechanism} {each.source} -> {each.destination} ({each.network}), {each.stage}"
-    yield f"  sent     {_told(each.sent)}"
-    yield f"  arrived  {_told(each.arrived)}"
+    yield f"  sent     {_amount_text(each.sent)}"
+    yield f"  arrived  {_amount_text(each.arrived)}"
     if each.fee is not None:
-        yield f"  fee      {_told(each.fee)}"
+        yield f"  fee      {_amount_text(each.fee)}"
     for where, tx_hash in (("left in ", each.source_tx), ("came in ", each.dest_tx)):
         if tx_hash is not None:
             yield f"  {where} {tx_hash}"
@@ -316,7 +316,7 @@ def _movement_lines(each: ReplayedMovement) -> Iterator[str]:
         yield f"  note     {each.note}"
 
 
-def _told(amount: Amount | None) -> str:
+def _amount_text(amount: Amount | None) -> str:
     return "not recorded" if amount is None else f"{amount}   [{amount.told_by}]"
 
 

@@ -29,11 +29,11 @@ class Node(Protocol):
 def serving(node: Node) -> Iterator[str]:
     """The URL under which the node answers."""
 
-    class Asked(Handler):
+    class RequestHandler(Handler):
         def do_POST(self) -> None:
             self.answer(200, orjson.dumps(_answered(node, orjson.loads(self.body()))))
 
-    with answering(Server((HOST, 0), Asked)) as url:
+    with answering(Server((HOST, 0), RequestHandler)) as url:
         yield url
 
 

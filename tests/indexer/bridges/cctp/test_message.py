@@ -69,8 +69,8 @@ def make_hook(
     recipient: str = ACCOUNT, *, version: int = 0, length: int | None = None, rest: bytes = b""
 ) -> bytes:
     strkey = recipient.encode()
-    said = len(strkey) if length is None else length
-    return bytes(24) + version.to_bytes(4, "big") + said.to_bytes(4, "big") + strkey + rest
+    stated = len(strkey) if length is None else length
+    return bytes(24) + version.to_bytes(4, "big") + stated.to_bytes(4, "big") + strkey + rest
 
 
 def short(word: str) -> str:

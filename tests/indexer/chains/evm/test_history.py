@@ -56,10 +56,10 @@ class FakeNode:
     spoil_header: Callable[[dict[str, Any]], Any] = lambda header: header
     replaced_after_logs: bool = False
     lists_transactions: bool = True
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def call(self, method: str, params: Any) -> Any:
-        self.asked.append(method)
+        self.requests.append(method)
         methods: dict[str, Callable[..., Any]] = {
             "eth_chainId": lambda: hex(self.chain_id),
             "eth_getBlockByNumber": self.block,
@@ -72,7 +72,7 @@ class FakeNode:
         height = int(number, 16)
         if height > self.last:
             return None
-        fork = "other" if self.replaced_after_logs and "eth_getLogs" in self.asked else ""
+        fork = "other" if self.replaced_after_logs and "eth_getLogs" in self.requests else ""
         header: dict[str, Any] = {
             "number": number,
             "hash": block_hash(height, fork),

@@ -368,11 +368,11 @@ class FakeNode:
     def response(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
         if self.respond is not None:
             return self.respond(request)
-        asked = json.loads(request)
-        if isinstance(asked, dict):
-            self.requests.append([asked["method"]])
-            return 200, {}, json.dumps(self._reply(asked)).encode()
-        calls = asked
+        payload = json.loads(request)
+        if isinstance(payload, dict):
+            self.requests.append([payload["method"]])
+            return 200, {}, json.dumps(self._reply(payload)).encode()
+        calls = payload
         self.requests.append([call["method"] for call in calls])
         # Last first: replies of a batch may come in any order.
         replies = [self._reply(call) for call in reversed(calls)]
@@ -432,14 +432,14 @@ class FakeServer:
     def __init__(self) -> None:
         self.node = node = FakeNode()
 
-        class Asked(Handler):
+        class RequestHandler(Handler):
             def do_POST(self) -> None:
                 status, headers, body = node.response(self.body())
                 self.answer(status, body, headers)
                 if "content-length" in headers:
                     self.close_connection = True
 
-        self.http = Server((HOST, 0), Asked)
+        self.http = Server((HOST, 0), RequestHandler)
         self.url = f"http://{HOST}:{self.http.server_port}/v3/secret-key"
 
 
@@ -618,17 +618,17 @@ def no_receipts(_: list[Any]) -> Any:
 
 def test_logs_by_hash_replace_receipts_with_one_warning(node, faulty, caplog):
     node.answers["eth_getBlockReceipts"] = no_receipts
-    asked = []
+    requests = []
 
     def logs(params: list[Any]) -> list[dict[str, Any]]:
-        asked.append(params[0])
+        requests.append(params[0])
         return [] if "blockHash" in params[0] else node.matching(params[0])
 
     node.answers["eth_getLogs"] = logs
     node.blocks[5]["logsBloom"] = bloom_of(TRANSMITTER, MESSAGE_SENT)
     for _ in range(2):
         assert read(faulty) == []
-    by_hash = [query for query in asked if "blockHash" in query]
+    by_hash = [query for query in requests if "blockHash" in query]
     assert {query["blockHash"] for query in by_hash} == {fake_hash(5)}
     assert any(MESSAGE_SENT in query["topics"][0] for query in by_hash)
     assert all("fromBlock" not in query and query["address"] for query in by_hash)

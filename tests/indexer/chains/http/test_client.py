@@ -36,7 +36,7 @@ DRIPS = 40
 def answered_by(write: Write) -> Iterator[str]:
     """A server that answers every request with what `write` sends."""
 
-    class Asked(Handler):
+    class RequestHandler(Handler):
         # An answer ends with its connection, and is sent as it is written.
         protocol_version = "HTTP/1.0"
         wbufsize = 0
@@ -47,7 +47,7 @@ def answered_by(write: Write) -> Iterator[str]:
 
         do_GET = do_POST
 
-    server = Server((HOST, 0), Asked)
+    server = Server((HOST, 0), RequestHandler)
     with answering(server):
         yield f"http://user:secret@{HOST}:{server.server_port}/key"
 
@@ -104,10 +104,13 @@ def test_every_client_ends_a_dripping_response() -> None:
             lambda: stellar.call("getHealth", {}),
             lambda: service.request("GET", ""),
         ):
-            with ends_within(1.5), pytest.raises(NodeUnavailable, match="takes more than") as told:
+            with (
+                ends_within(1.5),
+                pytest.raises(NodeUnavailable, match="takes more than") as raised,
+            ):
                 ask()
-            assert "secret" not in str(told.value)
-            assert "/key" not in str(told.value)
+            assert "secret" not in str(raised.value)
+            assert "/key" not in str(raised.value)
         for each in (evm, stellar, service):
             each.close()
 

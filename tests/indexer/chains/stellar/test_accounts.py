@@ -62,7 +62,7 @@ def raises(error: Exception) -> Callable[[Any, Any], Any]:
     return answer
 
 
-def asked(node: FakeStellarNode) -> list[str]:
+def requests(node: FakeStellarNode) -> list[str]:
     return [method for method, _ in node.calls]
 
 
@@ -80,14 +80,14 @@ def test_missing_account_is_none(node, reader, entries) -> None:
 def test_node_check_is_cached(node, reader, monkeypatch) -> None:
     reader.signing_rules(ALICE)
     reader.signing_rules(ALICE)
-    assert asked(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
+    assert requests(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
     monkeypatch.setattr(checked_nodes.CheckedStellarNode, "valid_seconds", -1.0)
     hasty = AccountReader(CHAIN, [node.url])
     node.calls.clear()
     hasty.signing_rules(ALICE)
     hasty.signing_rules(ALICE)
     hasty.close()
-    assert asked(node) == 2 * ["getNetwork", "getHealth", "getLedgerEntries"]
+    assert requests(node) == 2 * ["getNetwork", "getHealth", "getLedgerEntries"]
 
 
 NOT_DEFINITIVE: dict[str, tuple[str, Any, type[IndexerError]]] = {
@@ -220,7 +220,7 @@ def test_foreign_node_is_skipped(node) -> None:
         stranger.answer_with("getLedgerEntries", answers(entries_answer()))
         reader = AccountReader(CHAIN, [stranger.url, node.url])
         assert reader.signing_rules(ALICE) is not None
-        assert asked(stranger) == ["getNetwork"]
+        assert requests(stranger) == ["getNetwork"]
         reader.close()
 
 

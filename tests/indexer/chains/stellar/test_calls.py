@@ -67,13 +67,13 @@ def test_simulation_result_is_parsed(node):
     assert isinstance(found, SimulationResult)
     assert (found.resource_fee, found.auth) == (5_000, ())
     assert scval.from_int128(xdr.SCVal.from_xdr_bytes(found.value)) == 7
-    asked = {"transaction": "AAAA", "useUpgradedAuth": False}
-    assert node.calls[-1] == ("simulateTransaction", asked)
+    params = {"transaction": "AAAA", "useUpgradedAuth": False}
+    assert node.calls[-1] == ("simulateTransaction", params)
 
 
 def test_contract_error_reverts_without_failover(node):
-    said = "HostError: Error(Contract, #10)\n\nEvent log (newest first):\n   0: ..."
-    says(node, {"error": said, "latestLedger": 20})
+    error = "HostError: Error(Contract, #10)\n\nEvent log (newest first):\n   0: ..."
+    says(node, {"error": error, "latestLedger": 20})
     with serving(FakeStellarNode(latest=20)) as second:
         with pytest.raises(CallReverted, match=r"^HostError: Error\(Contract, #10\)$"):
             tried(node, second)

@@ -107,7 +107,7 @@ def test_newest_batch_of_bucket_takes_one_request(server: ObjectServer) -> None:
         path = server.folder / f"FFFFFFFF--0-15/FFFFFF00--{number}.xdr.zst"
         path.write_text("")
     assert LakeStore(server.s3).newest() == batch(18, 19)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_folder_may_be_a_path_or_a_url(folder: Path, tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_url_of_no_lake_is_refused(url: str) -> None:
 
 def test_url_may_state_the_layout(tmp_path: Path) -> None:
     plain = LakeStore(tmp_path.as_uri())
-    told = LakeStore(tmp_path.as_uri() + "?ledgers_per_batch=1&batches_per_partition=64000")
-    assert (plain.layout, told.layout) == (None, Layout(1, 64000))
+    configured = LakeStore(tmp_path.as_uri() + "?ledgers_per_batch=1&batches_per_partition=64000")
+    assert (plain.layout, configured.layout) == (None, Layout(1, 64000))
 
 
 def test_name_of_a_lake_has_no_password(server: ObjectServer) -> None:

@@ -29,10 +29,12 @@ def test_rpc_that_loses_events_is_refused(node: FakeStellarNode, version: str):
         pytest.raises(ConfigurationError) as refused,
     ):
         reader.check_identity()
-    said = str(refused.value)
-    assert said.startswith(f"ISTHMUS_RPC_STELLAR_PUBNET: {node.url.removeprefix('http://')} runs")
-    assert version.partition("-")[0] in said
-    assert "use a node of 28.0.0 or newer" in said
+    message = str(refused.value)
+    assert message.startswith(
+        f"ISTHMUS_RPC_STELLAR_PUBNET: {node.url.removeprefix('http://')} runs"
+    )
+    assert version.partition("-")[0] in message
+    assert "use a node of 28.0.0 or newer" in message
 
 
 @pytest.mark.parametrize("version", ["28.0.0", "30.0.0-4f524bba", "built here"])

@@ -236,7 +236,7 @@ def test_number_of_calls_ignores_watched_accounts(
     accounts = [ALICE, *(account(f"watched {n}") for n in range(500))]
     assert len(reader.read(h(7), h(7), accounts).events) == 1
     # 7 contracts and 2 tokens make one call of 2 filters.
-    assert [len(call["filters"]) for call in node.asked("getEvents")] == [2]
+    assert [len(call["filters"]) for call in node.requests("getEvents")] == [2]
 
 
 def test_approval_of_watched_account_is_left_out(
@@ -287,7 +287,7 @@ def test_header_is_requested_once(node: FakeStellarNode, reader: ChainReader) ->
     reader.head()
     reader.read(h(20), h(20), [])
     reader.block(h(20))
-    assert len(node.asked("getLedgers")) == 1
+    assert len(node.requests("getLedgers")) == 1
 
 
 def test_header_cache_is_limited(
@@ -296,9 +296,9 @@ def test_header_cache_is_limited(
     monkeypatch.setattr(stellar, "_MAX_CACHED_HEADERS", 3)
     reader.read(h(1), h(9), [])
     reader.block(h(9))
-    asked = len(node.asked("getLedgers"))
+    requests = len(node.requests("getLedgers"))
     reader.block(h(1))
-    assert len(node.asked("getLedgers")) == asked + 1
+    assert len(node.requests("getLedgers")) == requests + 1
 
 
 def test_lagging_instance_is_behind(node: FakeStellarNode, reader: ChainReader) -> None:
@@ -459,9 +459,9 @@ def test_inconsistent_node_loses_cached_headers(node: FakeStellarNode, reader: C
     with pytest.raises(InconsistentAnswer):
         reader.read(h(7), h(8), [])
     node.answer_with("getEvents", lambda _, real: real())
-    asked = len(node.asked("getLedgers"))
+    requests = len(node.requests("getLedgers"))
     reader.read(h(7), h(8), [])
-    assert len(node.asked("getLedgers")) == asked + 1
+    assert len(node.requests("getLedgers")) == requests + 1
 
 
 # Nodes that fail.
@@ -634,9 +634,9 @@ def test_node_with_malformed_health_is_skipped(
 
 def test_call_parameters_are_sent_by_name(node: FakeStellarNode, reader: ChainReader) -> None:
     reader.read(h(7), h(9), [])
-    (ledgers,) = node.asked("getLedgers")
+    (ledgers,) = node.requests("getLedgers")
     assert ledgers == {"startLedger": 7, "pagination": {"limit": 3}}
-    (events,) = node.asked("getEvents")
+    (events,) = node.requests("getEvents")
     assert (events["startLedger"], events["endLedger"]) == (7, 10)
     assert list(itertools.chain(*(f["contractIds"] for f in events["filters"]))) == [
         *CHAIN.event_contracts,

@@ -89,19 +89,19 @@ def test_fetcher_is_used_by_one_thread():
 def test_waiting_chunks_are_bounded(monkeypatch: pytest.MonkeyPatch, size: int, fewest: int):
     """By number always; chunks that are too large are all committed before more are fetched."""
     monkeypatch.setattr(fetch, "MAX_WAITING_BYTES", 50)
-    asked: list[int] = []
+    requests: list[int] = []
 
     def read(first: Height, last: Height) -> Chunk:
-        asked.append(first)
+        requests.append(first)
         return make_chunk(first, last, size=size)
 
     waiting = []
     for taken, _ in enumerate(fetch_ahead(source(read, read), Height(1), Height(200)), 1):
         time.sleep(0.02)
-        waiting.append(len(asked) - taken)
+        waiting.append(len(requests) - taken)
     assert max(waiting) <= 2
     assert min(waiting[:10]) == fewest
-    assert sorted(asked) == list(range(1, 200, 10))
+    assert sorted(requests) == list(range(1, 200, 10))
 
 
 def test_too_wide_range_is_halved_in_order():

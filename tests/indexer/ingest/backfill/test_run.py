@@ -62,10 +62,10 @@ def ignore(_: BackfillProgress) -> None:
 
 
 def run(engine: Engine, chain: FakeChain, last: int = LAST) -> list[BackfillProgress]:
-    said: list[BackfillProgress] = []
+    reports: list[BackfillProgress] = []
     with reading(FakeEvmNode(chain)) as reader:
-        backfill(engine, reader, NETWORK, Height(1), Height(last), said.append)
-    return said
+        backfill(engine, reader, NETWORK, Height(1), Height(last), reports.append)
+    return reports
 
 
 def stored(engine: Engine) -> dict[str, list[Any]]:
@@ -110,10 +110,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_columnar_rows_equal_object_rows(indexer_engine: Engine, expected: Any):
-    said = run(indexer_engine, make_chain())
+    reports = run(indexer_engine, make_chain())
     assert stored(indexer_engine) == expected
-    assert (said[-1].done, said[-1].events, said[-1].share) == (LAST, 2 * LAST, 1.0)
-    assert {progress.step for progress in said} == {"facts"}
+    assert (reports[-1].done, reports[-1].events, reports[-1].share) == (LAST, 2 * LAST, 1.0)
+    assert {progress.step for progress in reports} == {"facts"}
     assert block_faults(indexer_engine, ETHEREUM) == []
     assert differences(indexer_engine, NETWORK) == []
     assert under_way(indexer_engine) == []
@@ -127,16 +127,16 @@ def test_repeated_backfill_gives_equal_rows(indexer_engine: Engine, expected: An
 
 @pytest.mark.usefixtures("small")
 def test_many_movements_are_folded_after_facts(indexer_engine: Engine, expected: Any):
-    said = run(indexer_engine, make_chain())
-    steps = [progress.step for progress in said]
+    reports = run(indexer_engine, make_chain())
+    steps = [progress.step for progress in reports]
     assert steps.count("facts") > 8
     assert steps.count("movements") > 4
     assert sorted(steps) == steps
-    shares = [progress.share for progress in said]
+    shares = [progress.share for progress in reports]
     facts, folding = shares[: steps.index("movements")], shares[steps.index("movements") :]
     assert facts == sorted(facts)
     assert folding == sorted(folding)
-    assert (folding[-1], said[-1].unfolded) == (1.0, 0)
+    assert (folding[-1], reports[-1].unfolded) == (1.0, 0)
     assert stored(indexer_engine) == expected
     assert differences(indexer_engine, NETWORK) == []
 

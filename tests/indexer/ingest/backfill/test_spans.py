@@ -127,13 +127,13 @@ def test_invalid_range_is_refused_before_reading(indexer_engine: Engine):
 
 
 def test_spans_give_equal_rows(indexer_engine: Engine, expected: Any, tmp_path: Path):
-    said: list[BackfillProgress] = []
+    reports: list[BackfillProgress] = []
     for span in plan(indexer_engine):
-        bring(indexer_engine, span, tmp_path, report=said.append)
-    finish_backfill(indexer_engine, NETWORK, ETHEREUM, WHOLE, said.append)
-    done = [progress.done for progress in said]
+        bring(indexer_engine, span, tmp_path, report=reports.append)
+    finish_backfill(indexer_engine, NETWORK, ETHEREUM, WHOLE, reports.append)
+    done = [progress.done for progress in reports]
     assert done == sorted(done)
-    assert (done[-1], said[-1].events) == (LAST, 2 * LAST)
+    assert (done[-1], reports[-1].events) == (LAST, 2 * LAST)
     assert stored(indexer_engine) == expected
     assert under_way(indexer_engine) == []
     assert differences(indexer_engine, NETWORK) == []
@@ -142,7 +142,7 @@ def test_spans_give_equal_rows(indexer_engine: Engine, expected: Any, tmp_path: 
 def test_later_span_waits_for_earlier(indexer_engine: Engine, expected: Any, tmp_path: Path):
     """The last span begins first, and each of the others when the one above it waits."""
     spans = plan(indexer_engine, 20)
-    said: list[BackfillProgress] = []
+    reports: list[BackfillProgress] = []
     nodes = [FakeEvmNode(make_chain()) for _ in spans]
     with ThreadPoolExecutor(len(spans)) as pool:
         for place in reversed(range(len(spans))):
@@ -152,7 +152,7 @@ def test_later_span_waits_for_earlier(indexer_engine: Engine, expected: Any, tmp
                 indexer_engine,
                 spans[place],
                 tmp_path,
-                report=said.append,
+                report=reports.append,
                 check=waits.set,
                 node=nodes[place],
             )
@@ -161,7 +161,7 @@ def test_later_span_waits_for_earlier(indexer_engine: Engine, expected: Any, tmp
                 assert heights(indexer_engine) == []
     for node, (first, last) in zip(nodes, spans, strict=True):
         assert (min(node.ranges)[0], max(node.ranges)[1]) == (first, last)
-    assert [progress.done for progress in said] == sorted(progress.done for progress in said)
+    assert [progress.done for progress in reports] == sorted(progress.done for progress in reports)
     finish_backfill(indexer_engine, NETWORK, ETHEREUM, WHOLE, ignore)
     assert stored(indexer_engine) == expected
 

@@ -50,11 +50,11 @@ def judge(
         held = _held(chains, holding)
         if held == holding.amount:
             continue
-        told = (
+        sentence = (
             f"{transfer}: {holding.holder} holds {held} {holding.coin} on {holding.chain}, and"
             f" must hold {holding.amount}"
         )
-        (verdict.lost if held < holding.amount else verdict.double).append(told)
+        (verdict.lost if held < holding.amount else verdict.double).append(sentence)
     after = supply(chains)
     verdict.sums += [
         f"there were {before[coin]} {coin} on both chains, and are {after[coin]}"

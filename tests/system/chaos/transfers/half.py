@@ -62,17 +62,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    told = os.environ
-    parser.add_argument("--seed", type=int, default=int(told.get("SEED") or 1))
-    parser.add_argument("--transfers", type=int, default=int(told.get("TRANSFERS") or _ALL))
-    parser.add_argument("--lanes", type=int, default=int(told.get("LANES") or LANES))
-    parser.add_argument("--minutes", type=float, default=float(told.get("MINUTES") or MINUTES))
+    values = os.environ
+    parser.add_argument("--seed", type=int, default=int(values.get("SEED") or 1))
+    parser.add_argument("--transfers", type=int, default=int(values.get("TRANSFERS") or _ALL))
+    parser.add_argument("--lanes", type=int, default=int(values.get("LANES") or LANES))
+    parser.add_argument("--minutes", type=float, default=float(values.get("MINUTES") or MINUTES))
     return parser.parse_args(arguments)
 
 
 def _line(done: int, of: int, run: Run, seconds: float) -> str:
     left = seconds / done * (of - done) / 60
-    told = (
+    values = (
         f"{done}/{of} seed {run.seed}: {run.seconds:g} s, {sum(run.completed.values())} of"
         f" {run.transfers} transfers at their ends, {sum(run.kills.values())} kills,"
         f" {len(run.reorgs)} reorgs, {sum(run.faults.values())} faults,"
@@ -80,7 +80,7 @@ def _line(done: int, of: int, run: Run, seconds: float) -> str:
         f" {len(run.stuck)} stuck, {len(run.findings)} findings; {left:.0f} min left"
     )
     shown = "".join(f"\n    {problem[:600]}" for problem in run.problems[:_SHOWN])
-    return f"{told}{shown}"
+    return f"{values}{shown}"
 
 
 def _tell(runs: Sequence[Run]) -> None:

@@ -52,8 +52,8 @@ class _Outbox:
     @property
     def position(self) -> int:
         """Up to which everything was sent."""
-        asked = "SELECT position FROM relay.webhook_states WHERE webhook = %s"
-        [row] = self.conn.execute(asked, (self.place.webhook,)).fetchall()
+        query = "SELECT position FROM relay.webhook_states WHERE webhook = %s"
+        [row] = self.conn.execute(query, (self.place.webhook,)).fetchall()
         return int(row[0])
 
     def wait_for(self, position: int) -> None:

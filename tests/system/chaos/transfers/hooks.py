@@ -40,33 +40,33 @@ class Place:
     """What the API said last that there is to tell, and what came of it."""
     _bodies: dict[str, bytes] = field(default_factory=dict)
 
-    def take(self, told: TransferChanged, body: bytes) -> None:
+    def take(self, change: TransferChanged, body: bytes) -> None:
         """Keep it. The same id must say the same."""
-        self.taken.append(told)
-        if self._bodies.setdefault(told.id, body) != body:
-            self.findings.append(f"{told.id} was told with another body")
+        self.taken.append(change)
+        if self._bodies.setdefault(change.id, body) != body:
+            self.findings.append(f"{change.id} was told with another body")
 
     @property
     def first_taken(self) -> list[TransferChanged]:
         """Each once, in the order in which they came first."""
         first: dict[str, TransferChanged] = {}
-        for told in self.taken:
-            first.setdefault(told.id, told)
+        for change in self.taken:
+            first.setdefault(change.id, change)
         return [*first.values()]
 
     def problems(self, ends: Mapping[str, str]) -> list[str]:
         """What was told otherwise than it must be, given where the owner's transfers end."""
         found = [*self.findings, *self._not_as_listed(), *self._out_of_order()]
-        last = {told.data.transfer_id: told.data.stage for told in self._by_number()}
+        last = {change.data.transfer_id: change.data.stage for change in self._by_number()}
         if last != ends:
             found.append(f"what was told last is {last}, and must be {ends}")
         return [f"webhook of {self.name}: {each}" for each in found]
 
     def _by_number(self) -> list[TransferChanged]:
-        return sorted(self.taken, key=lambda told: told.data.number)
+        return sorted(self.taken, key=lambda change: change.data.number)
 
     def _not_as_listed(self) -> Iterator[str]:
-        taken = {told.id for told in self.taken}
+        taken = {change.id for change in self.taken}
         owed = {f"evt_{each.transfer_id}_{each.number}": each for each in self.listed}
         for event, each in owed.items():
             if event not in taken:
@@ -80,7 +80,7 @@ class Place:
             yield f"the numbers of its events are {numbers}"
 
     def _out_of_order(self) -> Iterator[str]:
-        numbers = [told.data.number for told in self.first_taken]
+        numbers = [change.data.number for change in self.first_taken]
         if numbers != sorted(numbers):
             yield f"told in the order {numbers}"
 
@@ -147,11 +147,11 @@ class Hooks:
 
     def _take(self, place: Place, posted: Posted) -> int:
         try:
-            told = verify_webhook(self._key, posted.headers, posted.body)
+            change = verify_webhook(self._key, posted.headers, posted.body)
         except WebhookNotTrusted as error:
             place.findings.append(f"what came is not to be trusted: {error}")
             return 400
-        place.take(told, posted.body)
+        place.take(change, posted.body)
         return 204
 
     def _drawn(self, place: Place) -> tuple[int, float]:

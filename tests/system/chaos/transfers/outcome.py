@@ -42,10 +42,10 @@ class Run:
     @classmethod
     def from_json(cls, line: str) -> "Run":
         """Read what `to_json` wrote."""
-        told = json.loads(line)
+        loaded = json.loads(line)
         for name in ("completed", "kills", "points", "faults", "mischief"):
-            told[name] = Counter(told[name])
-        return cls(**told)
+            loaded[name] = Counter(loaded[name])
+        return cls(**loaded)
 
 
 def total(runs: Sequence[Run], name: str) -> Counter[str]:

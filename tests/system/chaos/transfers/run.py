@@ -255,7 +255,7 @@ class Stage:
         self.shown: dict[str, Transfer] = {}
         self._seen: dict[str, Transfer] = {}
         self.wallets: dict[str, Wallet] = {}
-        self._told = {*registered([each.name for each in self.casts])}
+        self._sentence = {*registered([each.name for each in self.casts])}
         self._helped: set[str] = set()
         over, calm = threading.Event(), threading.Event()
         if in_peace:
@@ -307,11 +307,11 @@ class Stage:
     def _start(self, each: Cast, people: Mapping[str, Customer]) -> None:
         plays = ChaosPlays(self.evm, self.ledgers, lambda _: None)
         try:
-            if each.name in self._told:
+            if each.name in self._sentence:
                 self.hooks.register(each.name, self.wallets[each.name])
             played = each.kind.play(plays, people[each.name], people[_payee(each)], each.amount)
         except _REFUSALS as error:
-            self.run.stuck.append(f"{each.what} of {each.name} was not begun: {_told(error)}")
+            self.run.stuck.append(f"{each.what} of {each.name} was not begun: {_sentence(error)}")
             return
         # From here on he looks again and again, and may be shown something at any time.
         self.wallets[each.name].waits = False
@@ -363,7 +363,7 @@ class Stage:
             played.react(shown)
             self._meddle(shown)
         except _REFUSALS as error:
-            told = f"{played.what} of {played.who.name}: {_told(error)}"
+            told = f"{played.what} of {played.who.name}: {_sentence(error)}"
             if told not in self.run.findings:
                 self.run.findings.append(told)
             return
@@ -441,5 +441,5 @@ def _contradictions(played: Played, shown: Transfer) -> list[str]:
     ]
 
 
-def _told(error: Exception) -> str:
+def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
