@@ -31,7 +31,7 @@ from tests.system.bench import (
     transfers_sustained,
     watched_accounts,
 )
-from tests.system.bench.site import tell
+from tests.system.bench.site import print_line
 
 FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "evm_head_latency": evm_head_latency.measure,
@@ -66,13 +66,13 @@ def main(names: Sequence[str]) -> int:
     """Measure the named figures, all when none is named; 2 for a name that is none."""
     unknown = sorted(set(names) - set(FIGURES))
     if unknown:
-        tell(f"no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}")
+        print_line(f"no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}")
         return 2
     for name in names or FIGURES:
-        tell(f"measuring {name}")
+        print_line(f"measuring {name}")
         began = time.monotonic()
         figure = FIGURES[name]()
-        tell(f"{name} took {time.monotonic() - began:.0f} s")
+        print_line(f"{name} took {time.monotonic() - began:.0f} s")
         print(json.dumps({"name": name, **figure}), flush=True)
     return 0
 

@@ -18,7 +18,7 @@ from devnet.scenario import PacedClient, real_time
 from devnet.services import api, choose_ports, follower
 from devnet.stellar.accounts import keypair
 from devnet.world import Pace
-from tests.system.bench.site import Site, milliseconds, percentile, site, tell, until
+from tests.system.bench.site import Site, milliseconds, percentile, print_line, site, until
 
 CHANGES = 150
 WARM_UP = 10
@@ -67,7 +67,7 @@ def measure() -> dict[str, Any]:
         watcher.start()
         rates = [_reprice(book, n) for n in range(WARM_UP)]
         _wait_for(watcher, rates[-1])
-        tell(f"{CHANGES} changes {SECONDS_APART} s apart")
+        print_line(f"{CHANGES} changes {SECONDS_APART} s apart")
         closings.clear()
         began = time.monotonic()
         rates = []

@@ -36,7 +36,7 @@ from indexer.config.settings import Settings
 from indexer.config.warehouse import embedded_postgres
 from tests.factories.tokens import ACCOUNT, URL, private_key, private_pem
 from tests.system.bench.orderbook import ROUNDS, WORKERS, Run, Server, run
-from tests.system.bench.site import tell
+from tests.system.bench.site import print_line
 from warehouse_schema.identifiers import UnixSeconds
 
 _NEVER_SEEN = 500
@@ -112,7 +112,7 @@ def _bench() -> Iterator[Bench]:
     stand_in, key = StandIn(), private_key("bench")
     tokens = Tokens(key, issuer=URL, clock=lambda: UnixSeconds(int(time.time())))
     try:
-        with Supervisor(settings.home, tell) as supervisor, serving(stand_in) as identity_url:
+        with Supervisor(settings.home, print_line) as supervisor, serving(stand_in) as identity_url:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
             ports = Ports(free_port(), page=0, code=0)

@@ -17,7 +17,7 @@ from indexer.config.networks import StellarChain
 from indexer.facts.rows import EVENT_MAPPINGS, copy_in
 from indexer.market import escrow_events, rail_terms_events
 from tests.factories.book import account, contract
-from tests.system.bench.site import tell
+from tests.system.bench.site import print_line
 from warehouse_schema.facts import blocks
 
 SEED = 20_261_121
@@ -260,11 +260,13 @@ def store(engine: Engine, machine: BookMachine, events: int) -> None:
                 _copy(conn, table, rows)
             if machine.events // 500_000 > (machine.events - BATCH) // 500_000:
                 rate = (machine.events - first) / (time.monotonic() - began)
-                tell(f"{machine.events:,} events, {rate:,.0f}/s")
+                print_line(f"{machine.events:,} events, {rate:,.0f}/s")
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
         conn.execute(text("ANALYZE"))
     seconds = time.monotonic() - began
-    tell(f"{events:,} events of {machine.height:,} ledgers made and copied in {seconds:.0f} s")
+    print_line(
+        f"{events:,} events of {machine.height:,} ledgers made and copied in {seconds:.0f} s"
+    )
 
 
 def _copy(conn: Connection, table: Table, rows: Sequence[str]) -> None:

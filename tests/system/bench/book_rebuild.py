@@ -25,7 +25,7 @@ from indexer.config.networks import load_network
 from indexer.ingest.rebuild import rebuild
 from indexer.orderbook.store import BOOK_TABLES
 from tests.system.bench.book_events import PROVIDERS, BookMachine, store
-from tests.system.bench.site import tell
+from tests.system.bench.site import print_line
 from warehouse_schema import projections
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
@@ -93,7 +93,7 @@ def _rebuilt(url: str, owner: Engine) -> Rebuilt:
         raised = conn.scalar(select(func.count()).select_from(alarms))
     if (orders, raised) != (rebuilt.orders, 0):
         raise AssertionError(f"{rebuilt} wrote {orders} orders and raised {raised} alarms")
-    tell(
+    print_line(
         f"{rebuilt.events:,} events folded in {rebuilt.seconds:.0f} s: {rebuilt.rate:,.0f}/s, "
         f"{rebuilt.cpu_per_event:.1f} µs of CPU each, {rebuilt.peak_mb:.0f} MB at most"
     )

@@ -35,7 +35,7 @@ from indexer.ingest.backfill import BackfillProgress, backfill
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill.fetch import fetch_ahead, open_source
 from tests.system.bench.log_chain import grow
-from tests.system.bench.site import tell
+from tests.system.bench.site import print_line
 from warehouse_schema.embedded import EmbeddedPostgres, Server
 from warehouse_schema.engine import make_engine
 from warehouse_schema.events import EVENT_TABLES
@@ -93,7 +93,7 @@ def measure() -> dict[str, Any]:
         for _ in range(RUNS):
             floors.append(run(_floor, BLOCKS))
             backfills.append(run(_backfill, BLOCKS))
-            tell(f"floor {floors[-1].rate:,.0f} events/s, backfill {backfills[-1].rate:,.0f}")
+            print_line(f"floor {floors[-1].rate:,.0f} events/s, backfill {backfills[-1].rate:,.0f}")
         whole = run(_backfill_and_fold, BLOCKS)
     rate = statistics.median(each.rate for each in backfills)
     floor = statistics.median(each.rate for each in floors)
@@ -121,7 +121,7 @@ def measure_4x() -> dict[str, Any]:
         for _ in range(PAIRS):
             pairs.append((run(_backfill, BLOCKS), run(_backfill, TIMES * BLOCKS)))
             one, four = pairs[-1]
-            tell(f"{one.cpu_per_event:.1f} and {four.cpu_per_event:.1f} µs of CPU an event")
+            print_line(f"{one.cpu_per_event:.1f} and {four.cpu_per_event:.1f} µs of CPU an event")
     fours = [four for _, four in pairs]
     ratios = [four.cpu_per_event / one.cpu_per_event for one, four in pairs]
     return {
@@ -158,7 +158,7 @@ def _measured(task: Task, *, facts_alone: bool) -> Measured:
         try:
             backfill(engine, reader, network, Height(1), Height(task.last), report)
         except FactsAreIn:
-            tell("facts are in")
+            print_line("facts are in")
         seconds, cpu = time.monotonic() - began, _cpu() - cpu
     with engine.connect() as conn:
         events = int(conn.scalar(select(func.count()).select_from(evm_logs)) or 0)
@@ -251,7 +251,7 @@ def _bench(blocks: int) -> Iterator[Callable[[Callable[[Task], Measured], int], 
             migrate(make_url(server.url(TEMPLATE)))
             began = time.monotonic()
             logs = grow(rpc, _chain(), blocks, MOVEMENTS)
-            tell(f"a chain of {logs:,} logs in {time.monotonic() - began:.0f} s")
+            print_line(f"a chain of {logs:,} logs in {time.monotonic() - began:.0f} s")
 
             def run(what: Callable[[Task], Measured], last: int) -> Measured:
                 with _database(server) as url:

@@ -14,7 +14,7 @@ from devnet.evm import dev_account
 from devnet.evm_node import encode_call
 from devnet.services import follower
 from devnet.world import Pace, remotes_of_evm
-from tests.system.bench.site import Commits, Site, milliseconds, percentile, site, tell, until
+from tests.system.bench.site import Commits, Site, milliseconds, percentile, print_line, site, until
 from warehouse_schema.events import cctp_burns
 from warehouse_schema.projections import movements
 
@@ -36,7 +36,7 @@ def measure() -> dict[str, Any]:
         _wait_for(commits, running.world.evm.block_number())
         mined = [_mine_one(running, n, time.monotonic()) for n in range(1, WARM_UP + 1)]
         _wait_for(commits, mined[-1][0])
-        tell(f"mining {BLOCKS} blocks at {BLOCK_SECONDS} s")
+        print_line(f"mining {BLOCKS} blocks at {BLOCK_SECONDS} s")
         began = time.monotonic()
         mined = [
             _mine_one(running, WARM_UP + n, began + n * BLOCK_SECONDS) for n in range(1, BLOCKS + 1)

@@ -18,7 +18,7 @@ from devnet import services
 from devnet.world import Pace
 from indexer.config.warehouse import embedded_postgres
 from tests.system.bench.processor import family_seconds, processor_seconds
-from tests.system.bench.site import Commits, Site, follower_pids, site, tell
+from tests.system.bench.site import Commits, Site, follower_pids, print_line, site
 
 SECONDS = 30.0
 SETTLED_SECONDS = 5.0
@@ -37,7 +37,7 @@ def measure() -> dict[str, Any]:
     """Shares of one core over `seconds` each; `cpu_share` is the greater bare follower's."""
     with site(Pace(block_seconds=1, ledger_seconds=1)) as running:
         alone = _shares(running, SETTLED_SECONDS, {})
-        tell(f"no follower: {alone}")
+        print_line(f"no follower: {alone}")
         network = running.settings.network
         bare = {
             kind: _bare(running, chain, kind, alone)
@@ -61,7 +61,7 @@ def _bare(running: Site, chain: str, kind: str, alone: Shares) -> Shares:
     _await_commits(running, [chain])
     shares = _shares(running, SETTLED_SECONDS, {"follower": child.pid})
     child.stop()
-    tell(f"{chain} followed: {shares}")
+    print_line(f"{chain} followed: {shares}")
     return {
         "follower": shares["follower"],
         "node": round(shares[kind] - alone[kind], 4),
@@ -85,7 +85,7 @@ def _orchestrated(running: Site) -> Shares:
         {name: child.pid for name, child in parts.items()} | runs,
         ORCHESTRATOR_SECONDS,
     )
-    tell(f"orchestrated: {shares}")
+    print_line(f"orchestrated: {shares}")
     return shares
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from devnet import services
 from devnet.supervisor import Child
 from devnet.world import Pace
-from tests.system.bench.site import Commits, Site, follower_pids, site, tell
+from tests.system.bench.site import Commits, Site, follower_pids, print_line, site
 
 KILLS = 3
 TIMEOUT_SECONDS = 120.0
@@ -39,7 +39,7 @@ def measure() -> dict[str, Any]:
             for pid in follower_pids(running.settings, code_server).values():
                 os.kill(pid, signal.SIGKILL)
             seconds.append(round(_wait_for_commit(commits, killed) - killed, 1))
-            tell(f"back after {seconds[-1]} s")
+            print_line(f"back after {seconds[-1]} s")
         for each in commits:
             each.stop()
     return {"max_s": max(seconds), "seconds": seconds, "kills": KILLS}

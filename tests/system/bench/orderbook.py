@@ -47,7 +47,7 @@ from tests.factories.projections import (
     insert_rail,
     insert_terms,
 )
-from tests.system.bench.site import milliseconds, percentile, tell
+from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema import channels
 from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
@@ -189,7 +189,7 @@ def _servers(question: Question) -> Iterator[tuple[Engine, Server, Server]]:
     folder.chmod(0o755)
     settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
     try:
-        with Supervisor(settings.home, tell) as supervisor:
+        with Supervisor(settings.home, print_line) as supervisor:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
             engine = make_engine(database_url(settings))

@@ -27,7 +27,7 @@ from devnet.stellar.accounts import NETWORK_ID
 from devnet.supervisor import free_port
 from devnet.world import Pace
 from tests.system.bench.orderbook import Server
-from tests.system.bench.site import milliseconds, percentile, site, tell
+from tests.system.bench.site import milliseconds, percentile, print_line, site
 
 WALLETS = 8
 """Accounts, each with a connection of its own and one login under way."""
@@ -47,7 +47,7 @@ def measure() -> dict[str, Any]:
         variables = {**running.variables, **keys, "ISTHMUS_LIMIT_SIGN_IN": "off"}
         spec = services.api(ports, variables, workers=WORKERS)
         server = Server(running.supervisor.run(spec), ports.api)
-        tell(f"logging in with {WALLETS} wallets for {SECONDS:g} s")
+        print_line(f"logging in with {WALLETS} wallets for {SECONDS:g} s")
         _run(wallets, ports.api, SECONDS * SETTLING)
         began, cpu, own = time.monotonic(), server.cpu, time.process_time()
         took = _run(wallets, ports.api, SECONDS * (1 - SETTLING))

@@ -26,7 +26,7 @@ from tests.system.bench.processor import owner_of_port
 from warehouse_schema import channels, locks
 
 
-def tell(line: str) -> None:
+def print_line(line: str) -> None:
     """What a person may want to read; figures alone go to standard output."""
     sys.stderr.write(f"{line}\n")
 
@@ -54,7 +54,7 @@ def site(pace: Pace) -> Iterator[Site]:
     folder.chmod(0o755)
     settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
     try:
-        with Supervisor(settings.home, tell) as supervisor:
+        with Supervisor(settings.home, print_line) as supervisor:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
             with start_world(supervisor, evm_port=0, stellar_port=0, pace=pace) as world:

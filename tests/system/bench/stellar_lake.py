@@ -28,7 +28,7 @@ from tests.factories.sdk_ledgers import header_entry, parse_meta, read_ledger, v
 from tests.factories.stellar_events import account
 from tests.factories.stellar_lake import batch_of, compressed, name_of, recorded_raws, write_lake
 from tests.factories.stellar_recorded import PUBNET
-from tests.system.bench.site import tell
+from tests.system.bench.site import print_line
 from warehouse_schema.identifiers import Height
 
 RECORDED = (51000294, 53312000, 63092988, 63092990)
@@ -108,7 +108,7 @@ def _ours(ledgers: Sequence[Ledger]) -> tuple[StellarChain, list[str]]:
 
 def _read(chain: StellarChain, watched: Sequence[str], count: int) -> Reading:
     with tempfile.TemporaryDirectory(prefix="isthmus-lake-") as folder, _one_core():
-        tell(f"writing {count} ledgers")
+        print_line(f"writing {count} ledgers")
         store = LakeStore(_lake(Path(folder), count))
         reader = LakeReader(chain, store)
         # Skippers are compiled and names looked up by the first ledgers.

@@ -25,7 +25,7 @@ from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import account, usdc
 from tests.factories.contract_model import ContractModel
 from tests.factories.streaming import ROOT, notify, serving
-from tests.system.bench.site import milliseconds, percentile, tell, until
+from tests.system.bench.site import milliseconds, percentile, print_line, until
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
 from warehouse_schema.migrate import migrate
@@ -47,7 +47,7 @@ def measure() -> dict[str, Any]:
         with serving(url, home, workers=1, settings=many) as server:
             process = _only_child(server.process.pid)
             with _listeners(server.url) as listeners:
-                tell(f"{CLIENTS} clients listen; load {os.getloadavg()[0]:.1f}")
+                print_line(f"{CLIENTS} clients listen; load {os.getloadavg()[0]:.1f}")
                 for _ in range(WARM_UP):
                     _reprice(engine, model)
                     time.sleep(SECONDS_APART)

@@ -22,7 +22,7 @@ from indexer.chain_state.evm import EvmState
 from indexer.chains.evm.jsonrpc import JsonRpc
 from indexer.config.networks import load_network
 from tests.factories.actions import make_agreed
-from tests.system.bench.site import milliseconds, percentile, tell
+from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema.identifiers import BaseUnits, EvmAddress, TxHash
 
 TIMES = 400
@@ -56,7 +56,7 @@ def measure() -> dict[str, Any]:
             if not isinstance(found, Match):
                 raise RuntimeError(found.message)
 
-        tell(f"verifying {TIMES} times")
+        print_line(f"verifying {TIMES} times")
         took = _timed(verify)
         floor = _timed(lambda: node.call("eth_getTransactionReceipt", [tx]))
         state.close()

@@ -37,7 +37,7 @@ from tests.factories.projections import address, insert_cursor
 from tests.factories.started import insert_quote
 from tests.factories.tokens import URL, private_key, private_pem
 from tests.system.bench.orderbook import Server
-from tests.system.bench.site import milliseconds, percentile, tell
+from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -159,7 +159,7 @@ def _bench(number: int) -> Iterator[Bench]:
     settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
     key = private_key("bench")
     try:
-        with Supervisor(settings.home, tell) as supervisor:
+        with Supervisor(settings.home, print_line) as supervisor:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
             ports = Ports(free_port(), page=0, code=0)

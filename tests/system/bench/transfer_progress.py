@@ -33,7 +33,7 @@ from devnet.scenario import EVM_UNIT, real_time
 from devnet.stellar.accounts import PASSPHRASE, address
 from devnet.transfers import await_routes
 from isthmus_client import Deposit, EvmCalls, Outgoing, StellarTx
-from tests.system.bench.site import milliseconds, percentile, tell, until
+from tests.system.bench.site import milliseconds, percentile, print_line, until
 from tests.system.bench.transfers_site import TransfersSite, transfers_site
 
 OWNERS = ("paul", "quin", "rosa", "sven")
@@ -83,7 +83,7 @@ class Socket(threading.Thread):
                     self.told.setdefault(transfer["id"], now)
         except ConnectionClosed:
             # Waiting for what it did not tell comes to its end.
-            tell("a stream ended")
+            print_line("a stream ended")
 
     def stop(self) -> None:
         """End it."""
@@ -180,7 +180,7 @@ def _rounds(
     site: TransfersSite, people: Sequence[Customer], watch: Watch
 ) -> Iterator[dict[str, Sample]]:
     """A round a beat: a payment as its ledger closes, and in the middle of it a send."""
-    tell(f"{ROUNDS} rounds of a payment and a send; load {os.getloadavg()[0]:.1f}")
+    print_line(f"{ROUNDS} rounds of a payment and a send; load {os.getloadavg()[0]:.1f}")
     site.ledgers.next_close = real_time
     await_routes(people[0].api, lambda: _pass_a_ledger(site))
     beat = time.monotonic()

@@ -22,7 +22,7 @@ from devnet.world import Pace, World, start_world
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import embedded_postgres
-from tests.system.bench.site import tell
+from tests.system.bench.site import print_line
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def transfers_site() -> Iterator[TransfersSite]:
     settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
     with ExitStack() as doors:
         doors.callback(shutil.rmtree, folder)
-        supervisor = doors.enter_context(Supervisor(settings.home, tell))
+        supervisor = doors.enter_context(Supervisor(settings.home, print_line))
         supervisor.start(PostgresService(embedded_postgres(settings)))
         fresh_databases(settings)
         pace = Pace(ledger_seconds=None, ledger_clock="fixed")

@@ -30,7 +30,7 @@ from tests.factories.intake import ask
 from tests.factories.projections import address
 from tests.factories.stage_facts import DIRECT, bring_in, burn, mint
 from tests.factories.transfers import NETWORK
-from tests.system.bench.site import milliseconds, percentile, tell
+from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import Address, Bytes32, StellarAddress
@@ -71,7 +71,7 @@ def measure() -> dict[str, Any]:
     with _warehouse() as (owner, indexer):
         with owner.begin() as conn:
             terms = _started(conn)
-        tell(f"{len(terms)} transfers are open; load {os.getloadavg()[0]:.1f}")
+        print_line(f"{len(terms)} transfers are open; load {os.getloadavg()[0]:.1f}")
         began = time.monotonic()
         with indexer.connect() as conn:
             kept = catch_up(conn, NETWORK).moved

@@ -28,7 +28,7 @@ from indexer.config.warehouse import database_url, open_engine
 from indexer.ingest.readers import open_reader
 from tests.factories.ingesting import ingest_once
 from tests.factories.started import insert_transfer, payment
-from tests.system.bench.site import Site, milliseconds, site, tell
+from tests.system.bench.site import Site, milliseconds, print_line, site
 from warehouse_schema.intake import watched_addresses
 
 ACCOUNTS, OPEN = 100_000, 1_000
@@ -40,7 +40,7 @@ LEDGERS, PAYMENTS = 10, 37
 def measure() -> dict[str, Any]:
     """What the module's docstring says."""
     with site(Pace()) as running:
-        tell(f"closing {(WARM + RANGES) * LEDGERS} ledgers of {PAYMENTS} payments")
+        print_line(f"closing {(WARM + RANGES) * LEDGERS} ledgers of {PAYMENTS} payments")
         _pay_among_strangers(running)
         watching = _second_warehouse(running.settings)
         _watch(watching)
@@ -107,7 +107,7 @@ def _warehouse(settings: Settings) -> Iterator[Warehouse]:
 
 
 def _watch(settings: Settings) -> None:
-    tell(f"watching {ACCOUNTS} accounts, {OPEN} of them with an open transfer")
+    print_line(f"watching {ACCOUNTS} accounts, {OPEN} of them with an open transfer")
     stellar = settings.network.stellar
     accounts = [StrKey.encode_ed25519_public_key(n.to_bytes(32, "big")) for n in range(ACCOUNTS)]
     rows = [{"chain": stellar.id, "address": each, "reason": "a benchmark"} for each in accounts]

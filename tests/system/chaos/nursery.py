@@ -39,7 +39,7 @@ def main() -> None:
             ready = {key.fd for key, _ in selector.select()}
             if wakes in ready:
                 os.read(wakes, 4096)
-                _tell_ended(living)
+                _print_ended(living)
             if sys.stdin.fileno() in ready:
                 read = os.read(sys.stdin.fileno(), 65536)
                 if not read:
@@ -48,22 +48,22 @@ def main() -> None:
                 for line in lines:
                     pid = _bear(json.loads(line))
                     living.add(pid)
-                    _tell(born=pid)
+                    _print_line(born=pid)
     for pid in living:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
 
-def _tell(**what: int) -> None:
+def _print_line(**what: int) -> None:
     os.write(sys.stdout.fileno(), json.dumps(what).encode() + b"\n")
 
 
-def _tell_ended(living: set[int]) -> None:
+def _print_ended(living: set[int]) -> None:
     for pid in [*living]:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             living.remove(pid)
-            _tell(ended=pid, code=os.waitstatus_to_exitcode(status))
+            _print_line(ended=pid, code=os.waitstatus_to_exitcode(status))
 
 
 def _bear(child: dict[str, Any]) -> int:

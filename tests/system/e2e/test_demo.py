@@ -87,16 +87,16 @@ class Demo:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        wait_for(lambda: self.process.poll() is not None or until in self.said())
-        assert self.process.poll() is None, self.said()
+        wait_for(lambda: self.process.poll() is not None or until in self.output_text())
+        assert self.process.poll() is None, self.output_text()
 
-    def said(self) -> str:
+    def output_text(self) -> str:
         return self.output.read_text()
 
     @property
     def api(self) -> str:
         """Where the API answers."""
-        [url] = re.findall(r"^API +(\S+)$", self.said(), re.MULTILINE)
+        [url] = re.findall(r"^API +(\S+)$", self.output_text(), re.MULTILINE)
         return str(url)
 
     def child(self, name: str) -> int:
@@ -141,15 +141,15 @@ def test_demo_cleans_up_survives_kills_and_leaves_no_process(
     demo = Demo(home)
     try:
         for name in ("evm", "stellar", "dagster-code", "dagster-page", "dagster-daemon", "api"):
-            assert re.search(rf"ended {name} \(process \d+\), left by a demo", demo.said())
-        assert "dropped: isthmus, isthmus_dagster" in demo.said()
+            assert re.search(rf"ended {name} \(process \d+\), left by a demo", demo.output_text())
+        assert "dropped: isthmus, isthmus_dagster" in demo.output_text()
         for verified in VERIFIED:
-            assert f"verified: {verified}" in demo.said()
+            assert f"verified: {verified}" in demo.output_text()
         must_go_on_whatever_is_killed(demo)
         checked = run(home / "demo", "check")
         assert checked.returncode == 0, checked.stdout + checked.stderr
         demo.process.send_signal(signal.SIGINT)
-        assert demo.process.wait(TIMEOUT) == 0, demo.said()
+        assert demo.process.wait(TIMEOUT) == 0, demo.output_text()
     finally:
         demo.process.kill()
         demo.process.wait()
@@ -166,5 +166,5 @@ def must_go_on_whatever_is_killed(demo: Demo) -> None:
     demo.must_move_on()
     postmaster = (demo.home / "demo" / "postgres" / "postmaster.pid").read_text().split()[0]
     os.kill(int(postmaster), signal.SIGKILL)
-    wait_for(lambda: "postgres is back" in demo.said())
+    wait_for(lambda: "postgres is back" in demo.output_text())
     demo.must_move_on()

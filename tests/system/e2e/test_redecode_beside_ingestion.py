@@ -87,22 +87,22 @@ def test_killed_redecode_commands_resume_and_swap_once(
     with redecoding(database, "fill") as process:
         assert process.stdout is not None
         assert "decoded anew to 34 of 65" in process.stdout.readline()
-    code, said = run(database, "fill")
-    assert (code, "decoded anew to 65 of 65" in said) == (0, True)
-    assert "to 34 of 65" not in said, "it began from zero"
+    code, output = run(database, "fill")
+    assert (code, "decoded anew to 65 of 65" in output) == (0, True)
+    assert "to 34 of 65" not in output, "it began from zero"
 
-    code, said = run(database, "check")
+    code, output = run(database, "check")
     assert code == 0
-    assert f"facts.oft_sent of eip155:1: 0 added, 0 removed, {FINAL_EVENTS} changed" in said
-    assert run(database, "swap", answer="no\n") == (1, said + said_no())
+    assert f"facts.oft_sent of eip155:1: 0 added, 0 removed, {FINAL_EVENTS} changed" in output
+    assert run(database, "swap", answer="no\n") == (1, output + refusal())
 
     kill_while_it_swaps(database, engine)
     assert standing(engine) == before
 
     chain.grow(3, sends=SENDS)
     assert ingest_once(indexer_engine, chain, NETWORK) is not None
-    code, said = run(database, "swap", "--yes")
-    assert (code, "ingestion waited" in said) == (0, True)
+    code, output = run(database, "swap", "--yes")
+    assert (code, "ingestion waited" in output) == (0, True)
     assert wrong_sends(engine) == 0
     assert differences(engine, NETWORK) == []
     with engine.connect() as conn:
@@ -111,7 +111,7 @@ def test_killed_redecode_commands_resume_and_swap_once(
     assert run(database, "abandon")[0] == 0
 
 
-def said_no() -> str:
+def refusal() -> str:
     return "Is this what is wanted? Type yes to swap: nothing was changed\n"
 
 

@@ -116,7 +116,7 @@ def fault(request: pytest.FixtureRequest) -> Fault:
     return made
 
 
-def tell(world: Followed) -> None:
+def mine_story(world: Followed) -> None:
     """A story in which every fault can show: also doubtful blocks, and movements at the end."""
     world.node.story(6)
     world.node.doubtful()
@@ -125,20 +125,20 @@ def tell(world: Followed) -> None:
 
 
 def test_run_without_faults_equals_a_straight_run(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     world.assert_as_straight()
 
 
 def test_transient_fault_leaves_no_trace(world: Followed, fault: Fault) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(fault, times=3):
         world.follow()
     world.assert_as_straight()
 
 
 def test_fault_that_alternates_by_block_leaves_no_trace(world: Followed, fault: Fault) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
 
     def grow(progress: Any) -> None:
@@ -153,7 +153,7 @@ def test_fault_that_alternates_by_block_leaves_no_trace(world: Followed, fault: 
 
 
 def test_persistently_wrong_node_fails_over(world: Followed, fault: Fault) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(fault):
         world.follow(world.faulty.url, world.node.http, stuck_after=0.2)
     world.assert_as_straight()
@@ -270,7 +270,7 @@ def test_unavailable_node_at_start_is_retried(world: Followed) -> None:
 
 
 def test_node_behind_the_cursor_is_waited_for(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     before = contents(world.engine)
     lagging = StaleBackend(20)
@@ -295,7 +295,7 @@ def test_node_of_another_chain_is_refused_without_rows(world: Followed) -> None:
 
 
 def test_failover_skips_a_node_of_another_chain(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     world.node.story(2)
     world.faulty.inject(WrongChainId())
@@ -304,7 +304,7 @@ def test_failover_skips_a_node_of_another_chain(world: Followed) -> None:
 
 
 def test_node_on_another_fork_is_rewound_to(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     fork = OtherFork(world.node.ask, world.node.height - 4)
     world.node.reorg(5)
     world.node.story(3)
@@ -317,7 +317,7 @@ def test_node_on_another_fork_is_rewound_to(world: Followed) -> None:
 
 
 def test_nodes_on_two_forks_end_on_the_lasting_one(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     fork = OtherFork(world.node.ask, world.node.height - 2)
     world.node.reorg(3)
     world.node.story(2)
@@ -327,7 +327,7 @@ def test_nodes_on_two_forks_end_on_the_lasting_one(world: Followed) -> None:
 
 
 def test_fork_below_finality_stops_the_chain(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     fork = OtherFork(world.node.ask, world.node.height - 9)
     world.node.reorg(10)
     world.node.story(2)
@@ -375,7 +375,7 @@ def _longer(fork: OtherFork, height: int) -> OtherFork:
 
 
 def test_final_block_of_the_node_is_recorded(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(TagsAt(safe=2, final=5)):
         world.follow()
     cursor = world.cursor()
@@ -383,7 +383,7 @@ def test_final_block_of_the_node_is_recorded(world: Followed) -> None:
 
 
 def test_final_height_is_kept_when_other_node_is_behind(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(TagsAt(safe=1, final=2)):
         world.follow()
     before = world.cursor()
@@ -396,7 +396,7 @@ def test_final_height_is_kept_when_other_node_is_behind(world: Followed) -> None
 
 
 def test_depth_defines_finality_without_tags(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(NoTags()):
         world.follow()
     cursor = world.cursor()
@@ -412,7 +412,7 @@ def test_failing_node_is_not_taken_for_one_without_tags(world: Followed) -> None
 
 
 def test_missing_tags_are_not_replaced_by_depth(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.faulty.inject(TagsAt(safe=9, final=9))
     reader = world.reader()
     reader.check_identity()
@@ -423,7 +423,7 @@ def test_missing_tags_are_not_replaced_by_depth(world: Followed) -> None:
 
 
 def test_final_above_safe_is_inconsistent(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.faulty.inject(TagsAt(safe=5, final=2))
     reader = world.reader()
     with pytest.raises(InconsistentAnswer, match="only"):
@@ -438,14 +438,14 @@ def test_final_above_safe_is_inconsistent(world: Followed) -> None:
 def test_unreliable_blooms_are_ignored(world: Followed, by_design: Callable[[], Fault]) -> None:
     world.bloom_is_reliable = False
     world.starting_at(world.chain.first_height)
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(by_design()):
         world.follow()
     world.assert_as_straight()
 
 
 def test_node_without_blooms_is_read(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(ZeroBlooms()):
         world.follow()
     world.assert_as_straight()
@@ -514,7 +514,7 @@ def assert_stopped(world: Followed, alarm: str) -> None:
 
 
 def test_held_chain_resumes_when_its_node_is_mended(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     world.node.story(2)
     world.faulty.inject(WrongChainId())

@@ -19,7 +19,7 @@ K = 8
 """Confirmations of the chain."""
 
 
-def tell(world: Followed) -> None:
+def mine_story(world: Followed) -> None:
     """More blocks than are ever taken back, with something of ours in each."""
     for _ in range(K + 4):
         world.node.plain()
@@ -30,7 +30,7 @@ def tell(world: Followed) -> None:
 def test_reorg_up_to_finality_equals_a_straight_run(
     world: Followed, depth: int, grown: int
 ) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     world.node.reorg(depth)
     for _ in range(grown):
@@ -45,7 +45,7 @@ def test_reorg_up_to_finality_equals_a_straight_run(
 def test_remined_transactions_stay_and_dropped_ones_are_deleted(
     world: Followed, depth: int
 ) -> None:
-    tell(world)
+    mine_story(world)
     kept, dropped = world.node.mine(oft_send(91_000 + depth), oft_send(92_000 + depth))
     for _ in range(depth - 1):
         world.node.plain()
@@ -65,7 +65,7 @@ def transactions(world: Followed) -> set[str]:
 
 @pytest.mark.parametrize("grown", [0, 1, 3])
 def test_reorg_beyond_finality_stops_and_deletes_no_row(world: Followed, grown: int) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     before = contents(world.engine)
     world.node.reorg(K + 1)
@@ -82,7 +82,7 @@ def test_reorg_beyond_finality_stops_and_deletes_no_row(world: Followed, grown: 
 
 
 def test_more_confirmations_and_no_final_height_mend_deep_reorg(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.faulty.inject(NoTags())
     world.follow()
     world.node.reorg(K + 1)
@@ -100,7 +100,7 @@ def test_more_confirmations_and_no_final_height_mend_deep_reorg(world: Followed)
 
 def test_successive_reorgs_do_not_pass_below_finality(world: Followed) -> None:
     """Six blocks are rewound; before a new one arrives, the chain forks at a lower height."""
-    tell(world)
+    mine_story(world)
     turns = [lambda: world.node.reorg(12)]
 
     def turn(progress: RangeProgress) -> None:
@@ -121,7 +121,7 @@ def test_successive_reorgs_do_not_pass_below_finality(world: Followed) -> None:
 
 @pytest.mark.parametrize(("depth", "is_deep"), [(1, False), (2, False), (3, True), (K, True)])
 def test_final_block_is_not_rewound(world: Followed, depth: int, is_deep: bool) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(TagsAt(safe=1, final=2)):
         world.follow()
     before = contents(world.engine)
@@ -139,7 +139,7 @@ def test_final_block_is_not_rewound(world: Followed, depth: int, is_deep: bool) 
 def test_changed_final_hash_stops_the_chain_before_a_fork(
     world: Followed,
 ) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(TagsAt(safe=1, final=2)):
         world.follow()
     final = world.cursor().final_height
@@ -153,7 +153,7 @@ def test_changed_final_hash_stops_the_chain_before_a_fork(
 
 
 def test_final_hash_that_differs_from_own_block_is_ignored(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(TagsAt(safe=1, final=2)):
         world.follow()
     world.node.plain()
@@ -164,7 +164,7 @@ def test_final_hash_that_differs_from_own_block_is_ignored(world: Followed) -> N
 
 
 def test_final_block_other_than_stored_makes_no_block_final(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     with world.faulty.faulty(TagsAt(safe=5, final=6)):
         world.follow()
     final = world.cursor().final_height
@@ -176,7 +176,7 @@ def test_final_block_other_than_stored_makes_no_block_final(world: Followed) -> 
 
 
 def test_reorg_while_not_following_is_found_at_start(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     world.node.reorg(5)
     world.node.plain()
@@ -188,7 +188,7 @@ def test_reorg_while_not_following_is_found_at_start(world: Followed) -> None:
 def test_reorg_found_after_a_crash_is_rewound_once(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     before = contents(world.engine)
     world.node.reorg(4)
@@ -208,7 +208,7 @@ def test_reorg_found_after_a_crash_is_rewound_once(
 
 
 def test_reorg_between_requests_of_a_range_is_not_mixed(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     world.follow()
     # More blocks than one request holds, and a reorg of their end after the first request.
     world.node.ask("anvil_mine", hex(110))
@@ -224,7 +224,7 @@ def test_reorg_between_requests_of_a_range_is_not_mixed(world: Followed) -> None
 
 
 def test_successive_reorgs_end_on_the_last_fork(world: Followed) -> None:
-    tell(world)
+    mine_story(world)
     depths = [2, 5, 1, 7, 3]
 
     def turn(progress: RangeProgress) -> None:
