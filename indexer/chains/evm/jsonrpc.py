@@ -58,6 +58,7 @@ _RANGE_TOO_WIDE = re.compile(
 _BATCH_REFUSED = re.compile(r"batch", re.IGNORECASE)
 _TIMED_OUT = re.compile(r"time[d-]? ?out", re.IGNORECASE)
 _INTERNAL = re.compile(r"internal|unavailable|overloaded|try again|connection", re.IGNORECASE)
+_QUANTITY = re.compile(r"0x[0-9a-fA-F]+")
 _TOO_LARGE = 413
 _METHOD_NOT_FOUND = -32601
 """JSON-RPC 2.0, section 5.1."""
@@ -96,8 +97,9 @@ def classify_error(error: object, where: str) -> IndexerError:
 def parse_quantity(answer: object, what: str) -> int:
     """A number in `0x` hex. Raises `InconsistentAnswer`, whose message begins with `what`."""
     try:
-        if not isinstance(answer, str) or not answer.startswith("0x"):
-            raise ValueError("no 0x")
+        # `int` alone accepts underscores, signs and spaces.
+        if not isinstance(answer, str) or not _QUANTITY.fullmatch(answer):
+            raise ValueError("no 0x hex")
         return int(answer, 16)
     except ValueError as error:
         raise InconsistentAnswer(f"{what}: {answer!r:.80} is no number") from error

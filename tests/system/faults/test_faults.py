@@ -18,6 +18,7 @@ from indexer.errors import (
     InconsistentAnswer,
     PermanentChainError,
     RetentionGap,
+    RetryableChainError,
     WrongChain,
 )
 from indexer.facts.checks import alarm_lines
@@ -409,6 +410,12 @@ def test_failing_node_is_not_taken_for_one_without_tags(world: Followed) -> None
     with world.faulty.faulty(trouble, times=3):
         world.follow()
     world.assert_as_straight()
+    reader = world.reader()
+    with world.faulty.faulty(trouble), pytest.raises(RetryableChainError, match="Too many"):
+        reader.check_identity()
+    reader.check_identity()
+    assert reader.finality() is not None
+    reader.close()
 
 
 def test_missing_tags_are_not_replaced_by_depth(world: Followed) -> None:
