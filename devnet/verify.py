@@ -16,6 +16,7 @@ from sqlalchemy import Engine, select
 from devnet.expectations import BookExpectation, Json
 from devnet.progress import Progress
 from indexer.config.networks import Network
+from indexer.config.routes import Bridge
 from isthmus_client import Isthmus, NotFound, NotReached, Unavailable
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.projections import movements
@@ -40,7 +41,7 @@ Stage: TypeAlias = Literal["ATTESTING", "IN_FLIGHT", "DELIVERING", "ON_HOLD", "C
 class ExpectedMovement:
     """A row of `movements` as the scenario knows it; amounts in each chain's base units."""
 
-    mechanism: Literal["cctp", "oft"]
+    mechanism: Bridge
     stage: Stage
     source_chain: str
     source_tx: str

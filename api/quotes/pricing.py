@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from math import ceil
+from typing import assert_never
 
 from api.errors import BadRequest, FeesUnavailable
 from api.ports import FeeSource
@@ -92,6 +93,8 @@ def price_transfer(request: QuoteRequest, fees: FeeSource | None) -> Price:
             price = burn_price(source, dest, amount, terms, gas_price)
         case "oft":
             price = send_price(source, dest, amount, _send_terms(request, fees))
+        case _:
+            assert_never(mechanism)
     if request.funding_mode != "deposit_address":
         return price
     return with_deposit_address(price, source, fees.gas_price(source))

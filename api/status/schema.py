@@ -1,12 +1,13 @@
 """Response body of `/v1/status`."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.text_types import TimeText
 from indexer.analytics.reconciliation import ReconciliationCheck
+from indexer.config.routes import Bridge
 from indexer.transfers.state_machine import Stage
 
 Amount = Annotated[
@@ -29,7 +30,7 @@ class Sum(TypedDict):
 class Flow(TypedDict):
     """Movements from one chain to another since ingestion began."""
 
-    mechanism: Literal["cctp", "oft"]
+    mechanism: Bridge
     source_chain: Annotated[str | None, Field(description="CAIP-2 id; null: chain not ingested.")]
     dest_chain: Annotated[str | None, Field(description="CAIP-2 id; null: chain not ingested.")]
     sent: Sum

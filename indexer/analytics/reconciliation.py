@@ -25,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as as_type
 
 from indexer.config.networks import Network
+from indexer.config.routes import Bridge
 from indexer.facts.backfills import unfinished_backfills
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.transfers import state_machine
@@ -75,7 +76,7 @@ class ChainFlow:
     """Flow from one chain to another: sent = delivered + fees + on the way, once both chains are
     ingested as far."""
 
-    mechanism: Literal["cctp", "oft"]
+    mechanism: Bridge
     source_chain: ChainId | None
     """None for a chain that is not ours."""
     dest_chain: ChainId | None

@@ -19,7 +19,9 @@ RouteId: TypeAlias = Literal[
 ]
 Coin: TypeAlias = Literal["usdc", "usdt0"]
 Direction: TypeAlias = Literal["deposit", "withdraw", "send"]
-Mechanism: TypeAlias = Literal["cctp", "oft", "payment"]
+Bridge: TypeAlias = Literal["cctp", "oft"]
+"""Mechanism of a movement: a folder of `indexer/bridges`."""
+Mechanism: TypeAlias = Literal[Bridge, "payment"]
 FundingMode: TypeAlias = Literal["direct", "deposit_address"]
 QuotedFee: TypeAlias = Literal["cctp_fast_fee", "lz_native_fee"]
 

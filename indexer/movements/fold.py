@@ -31,6 +31,7 @@ from indexer.bridges.oft.events import (
 from indexer.chains.events import Event
 from indexer.chains.services.messages import AttestedBurn, MessageStatus, Service, burn_id
 from indexer.config.networks import Network, StellarChain
+from indexer.config.routes import Bridge
 from warehouse_schema.identifiers import Bytes32, ChainId, is_evm
 
 MovementStage: TypeAlias = Literal["ATTESTING", "IN_FLIGHT", "DELIVERING", "ON_HOLD", "COMPLETED"]
@@ -54,7 +55,7 @@ class Movement:
     """One row of `projections.movements`, whose comments give the units."""
 
     id: str
-    mechanism: Literal["cctp", "oft"]
+    mechanism: Bridge
     group_key: str
     stage: MovementStage
     stage_reason: str | None = None

@@ -9,7 +9,7 @@ Amounts, also minima, are base units of the token on the EVM chain (6 decimals).
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any
 from uuid import UUID
 
 from eth_abi.abi import encode
@@ -17,7 +17,7 @@ from eth_utils.crypto import keccak
 
 from indexer.addresses import account_as_bytes32, contract_as_bytes32, stellar_account
 from indexer.config.networks import EvmChain, Network
-from indexer.config.routes import BRIDGE_STEP
+from indexer.config.routes import BRIDGE_STEP, Bridge
 from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import (
     BaseUnits,
@@ -28,8 +28,6 @@ from warehouse_schema.identifiers import (
     UnixSeconds,
     bytes32,
 )
-
-Bridge: TypeAlias = Literal["cctp", "oft"]
 
 DETERMINISTIC_DEPLOYER = EvmAddress("0x4e59b44847b379578588920ca78fbf26c0b4956c")
 """The deployer that most EVM chains have at this address (github.com/Arachnid/
