@@ -19,7 +19,7 @@ WAIT_SECONDS = 1.0
 
 
 class ConcurrencyLimits:
-    """Slots for threads that wait for a source, for each source alone. Threads share it."""
+    """Concurrency limit per source. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

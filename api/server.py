@@ -61,8 +61,8 @@ def serve(app: str, *, bind: str, workers: int) -> None:
         *("--keep-alive", str(KEEP_ALIVE_SECONDS)),
         # No header may set a request's scheme or path: any client could send it.
         *("--forwarded-allow-ips", "", "--forwarder-headers", ""),
-        # A worker that cannot open a file ends. The other half is for streams, which are not
-        # counted here, and for everything else.
+        # A worker that cannot open a file ends. At most half of the open files: streams, which are
+        # not counted here, and everything else use the rest.
         *("--worker-connections", str(max(THREADS + 1, min(MAX_CONNECTIONS, _open_files() // 2)))),
         # It would be a file in the user's home that all gunicorns there share.
         "--no-control-socket",

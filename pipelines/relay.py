@@ -107,7 +107,7 @@ def definitions() -> dg.Definitions:
     return dg.Definitions.merge(relaying, checks, webhook_definitions(), shared)
 
 
-# Wrong settings end the code server, all of them named at once. Keys are loaded in the run: a key
-# service that does not answer is retried there.
+# Wrong settings end the code server, all of them named at once. Keys are loaded in the run, which a
+# malformed key ends: a key service that does not answer is retried there.
 check_relay_variables()
 defs = definitions()

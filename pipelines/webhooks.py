@@ -80,7 +80,7 @@ def webhook_definitions() -> dg.Definitions:
         JOB,
         webhooks,
         WEBHOOKS,
-        state_by_asset("began", never="nobody has been at work yet"),
+        state_by_asset("began", never="no webhook run has started yet"),
         "Posts owners' events to their webhooks",
         checks=[webhooks_are_sent],
     )

@@ -44,7 +44,7 @@ _Reports: TypeAlias = "SimpleQueue[tuple[ChainId, TurnReport]]"
 _Role: TypeAlias = Literal["send", "check_recipients", "submit"]
 
 POOL_SIZE = 0
-"""Of the engine for `run_relay`: no limit, because every worker holds a session."""
+"""Pool size of the relay's engine. 0 is unlimited: each worker holds a session."""
 TURN_SECONDS = 1.0
 NODE_SECONDS = 10.0
 """Timeout of a node, longer than the api's: no client waits for the relay."""

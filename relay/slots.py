@@ -143,7 +143,7 @@ def add_attempt(
 
 
 def broadcast(conn: Connection, attempt: Attempt, send: Callable[[bytes], str]) -> None:
-    """Send an attempt to the nodes, count that and store their answer; commits.
+    """Broadcast an attempt, then store the count and the nodes' answer. Commits.
 
     Raises errors of nodes, after storing them: it may have arrived. The next turn sends other slots
     first. A transaction that no node takes, as with a bid below the base fee, is replaced later.

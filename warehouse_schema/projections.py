@@ -209,7 +209,7 @@ providers = Table(
     "providers",
     metadata,
     text("provider", "Liquidity provider's Stellar address", primary_key=True),
-    flag("paused", "Takes no new orders by its own wish"),
+    flag("paused", "Paused by the provider: takes no new orders"),
     amount("free", "Free escrow on chain"),
     amount("locked", "Locked escrow on chain, expired orders that were not pruned included"),
     amount("reclaimable", "Part of locked that belongs to clock-expired orders"),

@@ -258,7 +258,7 @@ def _parse_envelope(raw: bytes) -> _EnvelopeParts:
             f"the challenge is valid for {end - start} s; the maximum is {WINDOW_SECONDS}"
         )
     if any(len(each.signature.signature) != _SIGNATURE_BYTES for each in signatures):
-        raise ChallengeRefused("a signature has not 64 bytes")
+        raise ChallengeRefused("each signature must have 64 bytes")
     if len(signatures) < 2:
         raise ChallengeRefused("the account and the server must sign")
     return _EnvelopeParts(account, server, UnixSeconds(end), len(signatures))

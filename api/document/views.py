@@ -47,7 +47,7 @@ HEADERS = {
 
 
 def register_documents(app: Flask, **makers: Callable[[], Any]) -> None:
-    """Each document is made once, at its first request: the app is complete only then."""
+    """Each document is made at its first request, when the app is complete, and then cached."""
     app.extensions[_KEY] = {name: cache(partial(_render, make)) for name, make in makers.items()}
 
 

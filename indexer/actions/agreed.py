@@ -1,4 +1,4 @@
-"""What the owner of a transfer signs exactly, and how a submission differs from it."""
+"""Terms that the owner of a transfer signs, and how a submission differs from them."""
 
 from dataclasses import dataclass
 

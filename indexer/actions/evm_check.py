@@ -77,10 +77,10 @@ def check_order(
         name = "DepositForBurn" if isinstance(orders[0], BurnOrder) else "OFTSent"
         return Mismatch(("contract",), f"{mined.tx} holds no {name} of {spender(orders[0])}")
     nearest = min((differences for _, differences in compared), key=len)
-    said = "; ".join(
-        f"{field} is {found}, not {asked}" for field, (asked, found) in nearest.items()
+    message = "; ".join(
+        f"{field} is {found}, not {expected}" for field, (expected, found) in nearest.items()
     )
-    return Mismatch(tuple(nearest), f"{mined.tx}: {said}")
+    return Mismatch(tuple(nearest), f"{mined.tx}: {message}")
 
 
 def check_payment(network: Network, address: EvmAddress, mined: MinedTx) -> Mismatch | None:

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from indexer.ingest.backfill import BackfillProgress
 
 _DRAWN_EVERY = 0.2
-_SAID_EVERY = 10.0
-"""Seconds from a line to the next where nobody watches: in a log, in a pipe."""
+_LOGGED_EVERY = 10.0
+"""Seconds between lines in a log or pipe."""
 
 
 class Bar:
-    """One line that is drawn anew on a terminal; elsewhere a line every few seconds."""
+    """One line that is redrawn on a terminal; elsewhere a line every few seconds."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._out = out
@@ -43,7 +43,7 @@ class Bar:
 
     def __call__(self, progress: "BackfillProgress") -> None:
         """Take note of one commit; say so if it is time."""
-        every = _DRAWN_EVERY if self._is_drawn else _SAID_EVERY
+        every = _DRAWN_EVERY if self._is_drawn else _LOGGED_EVERY
         if self._said_at is None or self._clock() - self._said_at >= every:
             self._say(progress)
         else:

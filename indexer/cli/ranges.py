@@ -60,7 +60,7 @@ def backfill(chain: str, first: int, last: int) -> int:
     except RangeRefused as error:
         raise click.BadParameter(str(error), param_hint="--to") from error
     except KeyboardInterrupt:
-        print("stopped; the same command goes on where it was", file=sys.stderr)
+        print("stopped; run the same command to resume", file=sys.stderr)
         return INTERRUPTED
     print(f"{chain}: {first} to {last} is in")
     return 0

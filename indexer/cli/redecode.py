@@ -44,7 +44,7 @@ def fill() -> int:
     with open_warehouse() as (settings, engine):
         for progress in run.fill_all(engine, settings.network):
             print(
-                f"{progress.chain}: decoded anew to {progress.height} of {progress.final}",
+                f"{progress.chain}: decoded again to {progress.height} of {progress.final}",
                 flush=True,
             )
     return 0
@@ -64,7 +64,7 @@ def check() -> int:
 
 def _print_check(found: "SwapCheck") -> None:
     for progress in found.filled:
-        print(f"{progress.chain}: decoded anew to {progress.height} of {progress.final}")
+        print(f"{progress.chain}: decoded again to {progress.height} of {progress.final}")
     for line in list(found.lines()) or ["no differences"]:
         print(line)
 
@@ -80,7 +80,7 @@ def swap(*, yes: bool) -> int:
     with open_warehouse() as (settings, engine):
         if not yes:
             _print_check(run.check(engine, settings.network))
-            print("Is this what is wanted? Type yes to swap: ", end="", flush=True)
+            print("Swap the tables? Type yes: ", end="", flush=True)
             if sys.stdin.readline().strip() != "yes":
                 print("nothing was changed")
                 return 1

@@ -50,10 +50,12 @@ def _clear(conn: Connection, chain: ChainId, *conditions: ColumnElement[bool]) -
     return conn.execute(cleared.values(cleared_at=func.clock_timestamp())).rowcount
 
 
-def open_alarms(conn: Connection, chain: ChainId | None = None) -> list[Alarm]:
+def open_alarms(
+    conn: Connection, chain: ChainId | None = None, limit: int | None = None
+) -> list[Alarm]:
     """Open alarms, of a chain or of all, oldest first."""
     columns = [alarms.c[field.name] for field in fields(Alarm)]
-    query = select(*columns).where(alarms.c.cleared_at.is_(None)).order_by(alarms.c.id)
+    query = select(*columns).where(alarms.c.cleared_at.is_(None)).order_by(alarms.c.id).limit(limit)
     if chain is not None:
         query = query.where(alarms.c.chain == chain)
     return [Alarm(*row) for row in conn.execute(query)]

@@ -65,7 +65,7 @@ def block_faults(engine: Engine, chain: ChainId, since: Height | None = None) ->
 def alarm_lines(engine: Engine, chain: ChainId) -> list[str]:
     """The chain's oldest open alarms; at most 20."""
     with engine.connect() as conn:
-        found = open_alarms(conn, chain)[:_MAX_LISTED]
+        found = open_alarms(conn, chain, _MAX_LISTED)
     return [f"{alarm.kind} {alarm.subject}: {alarm.detail}" for alarm in found]
 
 

@@ -92,7 +92,7 @@ def notify_ingested(conn: Connection, chain: ChainId, height: Height) -> None:
 
 
 def notify_changed(conn: Connection, chain: ChainId) -> None:
-    """As `notify_ingested`, for facts behind the cursor; nothing before the chain's first range."""
+    """NOTIFY at commit that facts below the cursor changed. No effect before the first range."""
     cursor = read_cursor(conn, chain)
     if cursor is not None:
         notify_ingested(conn, chain, cursor.height)

@@ -45,7 +45,7 @@ def hold_lease(conn: Connection, kind: int, name: str, busy: str, timeout: float
 def wait_for_lease(
     conn: Connection, table: Table, kind: int, name: str, busy: str, timeout: float
 ) -> int:
-    """The key of a lease in a table of leases, which the session has from here on.
+    """Wait for a lease, take it for this session and return its key.
 
     Raises `FollowerConflict` as `lease_session`.
     """

@@ -57,7 +57,7 @@ def follow(
     another process follows the chain, and `PermanentChainError` after it has put the chain on hold.
     """
     backoff = _Backoff(should_stop)
-    loop = f"follower {reader.chain}"
+    loop = f"follower chain={reader.chain}"
     try:
         while not should_stop():
             # A lost session's lease is taken again before anything is written.

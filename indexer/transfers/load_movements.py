@@ -135,8 +135,8 @@ def _burns(
 ) -> Iterator[tuple[TransferTerms, Burn, matching.BurnMatch]]:
     """The transfers' own burns and their extra burns, in chain order.
 
-    Read are burns by the payer and of the amount, so copied labels cost nothing; and others of at
-    least an extra burn's minimum: each one read costs its sender that much.
+    Reads burns of the payer with the agreed amount, and other burns of at least the minimum of an
+    extra burn: each of those costs its sender that much. Other copies of a label are not read.
     """
     columns = EVENT_MAPPINGS[DepositForBurn].table.c
     terms = labelled.values()

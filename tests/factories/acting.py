@@ -72,8 +72,8 @@ class FixedEvm:
         self.transactions[mined.tx] = mined
         return mined.tx
 
-    def _answer(self, value: Any, *requests: Any) -> Any:
-        self.requests.append(requests)
+    def _answer(self, value: Any, *request: Any) -> Any:
+        self.requests.append(request)
         self.meanwhile()
         if self.failure is not None:
             raise self.failure

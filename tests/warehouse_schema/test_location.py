@@ -1,24 +1,26 @@
 """Server that `migrate` and `embedded` use, from the environment."""
 
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
 
+from devnet.services import isthmus
 from indexer.cli.main import main
 from warehouse_schema.embedded import Server
 from warehouse_schema.engine import make_engine, warehouse_url
 from warehouse_schema.location import NEEDS_DATABASE, WarehouseVariables, embedded_folder
 from warehouse_schema.migrate import current_revision, head_revision
 
-PLACES = ("DATABASE_URL", "ISTHMUS_HOME", "ISTHMUS_NETWORK")
-
 
 @pytest.fixture(autouse=True)
 def unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in PLACES:
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ:
+        if name == "DATABASE_URL" or name.startswith("ISTHMUS_"):
+            monkeypatch.delenv(name)
 
 
 def test_embedded_folder_is_under_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -98,3 +100,17 @@ def test_settings_error_is_one_sentence(
     assert main(arguments) == 2
     [line] = [line for line in capsys.readouterr().err.splitlines() if named in line]
     assert len(line) < 400
+
+
+def test_process_ends_with_a_settings_error_without_traceback(tmp_path: Path):
+    environment = {"PYTHONPATH": str(Path.cwd()), "ISTHMUS_HOME": str(tmp_path)}
+    ended = subprocess.run(
+        isthmus("api"),
+        env={**environment, "ISTHMUS_NETWORK": "mainnet"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    assert "DATABASE_URL" in ended.stderr.splitlines()[-1]

@@ -95,8 +95,8 @@ class EmbeddedPostgres:
             if running is not None:
                 if self.durable and not running.is_durable:
                     raise FolderNotUsable(
-                        f"the server on {self.data_dir} runs without fsync, as tests want it, and "
-                        "would lose money's records in a crash. Stop it and start it again."
+                        f"the server on {self.data_dir} runs without fsync (test mode): a "
+                        "crash would lose data. Stop it and start it again."
                     )
                 return Server(running.port, self.places.password(), started_here=False)
             account = account_for(self.data_dir)

@@ -68,7 +68,7 @@ class Http:
                 self._sleep(refused.retry_after or 1.0)
 
     def once(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """The same without retries."""
+        """Send the request once. Raises `ClientError`."""
         try:
             answer = self._client.request(method, path, **options)
         except httpx.HTTPError as error:

@@ -153,7 +153,8 @@ class Isthmus:
     ) -> Iterator[Moment]:
         """The exact book after each ledger that changes it (`markers`: after each ledger).
 
-        Ends within a second of `should_stop` returning true.
+        Ends after `should_stop` returns true: within a second while connected, else after the pause
+        before the next connection.
         """
         query = {"rail": rail, "currency": currency, "direction": direction, "provider": provider}
         flag = {"markers": 1} if markers else {}
@@ -170,8 +171,8 @@ class Isthmus:
     ) -> Iterator[TransferNews]:
         """Transfers under way, or changed after the number `after`, and then each change.
 
-        Ends within a second of `should_stop` returning true. Signs in again when a token expires.
-        Raises `SignInNeeded`.
+        Ends after `should_stop` returns true: within a second while connected, else after the pause
+        before the next connection. Signs in again when a token expires. Raises `SignInNeeded`.
         """
         return follow_transfers(
             self._stream_url(),

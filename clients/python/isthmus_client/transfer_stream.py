@@ -42,8 +42,9 @@ def follow_transfers(
 ) -> Iterator[TransferNews]:
     """Transfers under way, or changed after the number `after`, and then each change.
 
-    Ends within a second of `should_stop` returning true. `token(True)` must return a new token.
-    Reconnects after the last change received. Raises `SignInNeeded` when a new token is refused
+    Ends after `should_stop` returns true: within a second while connected, else after the pause
+    before the next connection. `token(True)` must return a new token. Reconnects after the last
+    change received. Raises `SignInNeeded` when a new token is refused
     too, and `Refused` for a permanent error.
     """
     last, pause, is_refused = after, _SHORTEST_PAUSE, False

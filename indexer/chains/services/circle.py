@@ -93,7 +93,7 @@ class Iris(HttpService):
             fields = JsonFields(answer.body, "404")
             # A 404 of the service has one of these; one of a wrong URL must not read as "not yet".
             if fields.optional_text("error") is None and fields.optional_text("message") is None:
-                raise InconsistentAnswer(f"{self.host} answered 404 in words that are not its own")
+                raise InconsistentAnswer(f"{self.host} answered 404 without `error` or `message`")
             return IrisMessages(seen=False, messages=())
         body = JsonFields(self._expect_success(answer, path).body, path)
         return IrisMessages(

@@ -122,7 +122,7 @@ def test_ctrl_c_prints_that_it_can_resume(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Bar, "__call__", interrupt)
     code, _, err = run(*range_of(1, 30))
     assert code == 130
-    assert "the same command goes on where it was" in err
+    assert "run the same command to resume" in err
     assert "Traceback" not in err
 
 

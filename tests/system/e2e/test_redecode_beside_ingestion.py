@@ -86,9 +86,9 @@ def test_killed_redecode_commands_resume_and_swap_once(
 
     with redecoding(database, "fill") as process:
         assert process.stdout is not None
-        assert "decoded anew to 34 of 65" in process.stdout.readline()
+        assert "decoded again to 34 of 65" in process.stdout.readline()
     code, output = run(database, "fill")
-    assert (code, "decoded anew to 65 of 65" in output) == (0, True)
+    assert (code, "decoded again to 65 of 65" in output) == (0, True)
     assert "to 34 of 65" not in output, "it began from zero"
 
     code, output = run(database, "check")
@@ -112,7 +112,7 @@ def test_killed_redecode_commands_resume_and_swap_once(
 
 
 def refusal() -> str:
-    return "Is this what is wanted? Type yes to swap: nothing was changed\n"
+    return "Swap the tables? Type yes: nothing was changed\n"
 
 
 def kill_while_it_swaps(database: URL, engine: Engine) -> None:

@@ -3347,7 +3347,10 @@ def upgrade() -> None:
             "provider", sa.Text(), nullable=False, comment="Liquidity provider's Stellar address"
         ),
         sa.Column(
-            "paused", sa.Boolean(), nullable=False, comment="Takes no new orders by its own wish"
+            "paused",
+            sa.Boolean(),
+            nullable=False,
+            comment="Paused by the provider: takes no new orders",
         ),
         sa.Column("free", sa.Numeric(78, 0), nullable=False, comment="Free escrow on chain"),
         sa.Column(

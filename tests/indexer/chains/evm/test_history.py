@@ -157,8 +157,10 @@ def test_columns_equal_the_reader():
         history = EvmHistory.for_reader(reader)
         objects = reader.read(Height(1), Height(LAST), [WATCHED])
         columns = history.read_columns(Height(1), Height(LAST), [WATCHED])
+        limits = {node.max_bytes for node in history.nodes.nodes}
         reader.close()
         history.close()
+    assert limits == {MAX_RESPONSE_BYTES}
     assert columns.blocks == objects.blocks
     assert tuple(logs_from_frame(columns.logs, CHAIN.id)) == objects.events
     assert columns.logs.height == 6 + 4

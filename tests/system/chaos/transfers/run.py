@@ -255,7 +255,7 @@ class Stage:
         self.shown: dict[str, Transfer] = {}
         self._seen: dict[str, Transfer] = {}
         self.wallets: dict[str, Wallet] = {}
-        self._sentence = {*registered([each.name for each in self.casts])}
+        self._registered = {*registered([each.name for each in self.casts])}
         self._helped: set[str] = set()
         over, calm = threading.Event(), threading.Event()
         if in_peace:
@@ -307,7 +307,7 @@ class Stage:
     def _start(self, each: Cast, people: Mapping[str, Customer]) -> None:
         plays = ChaosPlays(self.evm, self.ledgers, lambda _: None)
         try:
-            if each.name in self._sentence:
+            if each.name in self._registered:
                 self.hooks.register(each.name, self.wallets[each.name])
             played = each.kind.play(plays, people[each.name], people[_payee(each)], each.amount)
         except _REFUSALS as error:
