@@ -4,10 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from indexer.bridges.cctp import decode_evm as cctp
-from indexer.bridges.deposit_address import decode_evm as deposit_address
-from indexer.bridges.oft import decode_evm as oft
-from indexer.bridges.tokens import decode_evm as tokens
+from indexer.bridges import bridge_modules
 from indexer.chains.events import Event
 from indexer.chains.evm.abi import TRANSFER_TOPIC, LogDecoder, topic_of
 from indexer.chains.raw import EvmLog
@@ -16,10 +13,9 @@ from indexer.errors import Undecodable
 from warehouse_schema.identifiers import EvmAddress
 
 DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
-    **cctp.DECODERS,
-    **oft.DECODERS,
-    **deposit_address.DECODERS,
-    **tokens.DECODERS,
+    role: decoders
+    for bridge in bridge_modules("decode_evm")
+    for role, decoders in bridge.DECODERS.items()
 }
 """Role of the contract → event signature → decoder."""
 

@@ -14,10 +14,7 @@ from typing import Any
 import polars as pl
 from eth_hash.auto import keccak
 
-from indexer.bridges.cctp import columns_evm as cctp
-from indexer.bridges.deposit_address import columns_evm as deposit_address
-from indexer.bridges.oft import columns_evm as oft
-from indexer.bridges.tokens import columns_evm as tokens
+from indexer.bridges import bridge_modules
 from indexer.chains.evm.abi import topic_of
 from indexer.chains.evm.abi_columns import EventLayout, LayoutTable
 from indexer.config.networks import EvmChain
@@ -26,10 +23,9 @@ from indexer.decode.evm import contract_roles
 PROVENANCE = ("chain", "height", "block_hash", "tx_hash", "position", "block_time")
 
 LAYOUTS: LayoutTable = {
-    **cctp.LAYOUTS,
-    **oft.LAYOUTS,
-    **deposit_address.LAYOUTS,
-    **tokens.LAYOUTS,
+    role: layouts
+    for bridge in bridge_modules("columns_evm")
+    for role, layouts in bridge.LAYOUTS.items()
 }
 """Role of the contract → event signature → layout, for the events of `evm.DECODERS` with one."""
 
@@ -98,5 +94,5 @@ def _layouts_of(chain: EvmChain) -> Mapping[tuple[Any, ...], EventLayout]:
     return {
         (address, topic_of(signature)): layout if isinstance(layout, EventLayout) else layout(chain)
         for role, address in contract_roles(chain)
-        for signature, layout in LAYOUTS[role].items()
+        for signature, layout in LAYOUTS.get(role, {}).items()
     }

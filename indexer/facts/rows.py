@@ -19,9 +19,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
-from indexer.bridges.cctp import events as cctp
-from indexer.bridges.oft import events as oft
-from indexer.bridges.tokens import events as tokens
+from indexer.bridges import bridge_modules
 from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
 from indexer.market import escrow_events, rail_terms_events
@@ -31,7 +29,7 @@ from warehouse_schema.facts import evm_logs, stellar_events
 
 EVENT_TYPES: Mapping[str, type[Event]] = {
     name: item
-    for module in (cctp, escrow_events, oft, rail_terms_events, tokens)
+    for module in (*bridge_modules("events"), escrow_events, rail_terms_events)
     for name, item in vars(module).items()
     if isinstance(item, type) and issubclass(item, Event) and item is not Event
 }

@@ -5,11 +5,12 @@ field determines how it is read.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from indexer.chains.events import Event
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.scval import (
+    EventDecoder,
     Reader,
     ScMap,
     Topics,
@@ -25,13 +26,12 @@ from indexer.chains.stellar.xdr.scval import (
     u32,
     word,
 )
+from indexer.config.networks import StellarChain
 from indexer.market import escrow_events as escrow
 from indexer.market import rail_terms_events as rail_terms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, UnixSeconds
 
 VERSION = 1
-
-Decoder: TypeAlias = Callable[[StellarEvent], Event]
 
 _READERS: Mapping[Any, Reader[Any]] = {
     StellarAddress: address,
@@ -55,7 +55,7 @@ _KEYS = {"from_address": "from", "to_address": "to"}
 """Field → key in the event's data, where they differ."""
 
 
-def _decoder(event_type: type[Event], *topics: str) -> Decoder:
+def _decoder(event_type: type[Event], *topics: str) -> EventDecoder:
     """Decoder of events with these topics after the name; the other fields are data."""
     build: Callable[..., Event] = event_type
     hints = get_type_hints(event_type)
@@ -64,7 +64,7 @@ def _decoder(event_type: type[Event], *topics: str) -> Decoder:
     members = [name for name in hints if name not in topics]
     options = {name for name, hint in hints.items() if type(None) in get_args(hint)}
 
-    def decode(event: StellarEvent) -> Event:
+    def decode(event: StellarEvent, _chain: StellarChain) -> Event:
         named, data = Topics.of(event, 1 + len(topics)), ScMap.of(event, VERSION)
         values = {name: named.read(place, readers[name]) for place, name in enumerate(topics, 1)}
         for name in members:
@@ -84,22 +84,24 @@ def _reader(name: str, hint: Any) -> Reader[Any]:
     return _READERS[kind]
 
 
-ESCROW_DECODERS: Mapping[str, Decoder] = {
-    "config_set": _decoder(escrow.EscrowConfigSet),
-    "deposit": _decoder(escrow.EscrowDeposit, "provider"),
-    "withdraw": _decoder(escrow.EscrowWithdraw, "provider"),
-    "order_open": _decoder(escrow.OrderOpen, "provider", "taker", "order_id"),
-    "order_fulfill": _decoder(escrow.OrderFulfill, "provider", "taker", "order_id"),
-    "order_cancel": _decoder(escrow.OrderCancel, "provider", "taker", "order_id"),
-    "order_expire": _decoder(escrow.OrderExpire, "provider", "taker", "order_id"),
-    "paused_set": _decoder(escrow.EscrowPausedSet),
-    "upgraded": _decoder(escrow.EscrowUpgraded),
+DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
+    "escrow": {
+        "config_set": _decoder(escrow.EscrowConfigSet),
+        "deposit": _decoder(escrow.EscrowDeposit, "provider"),
+        "withdraw": _decoder(escrow.EscrowWithdraw, "provider"),
+        "order_open": _decoder(escrow.OrderOpen, "provider", "taker", "order_id"),
+        "order_fulfill": _decoder(escrow.OrderFulfill, "provider", "taker", "order_id"),
+        "order_cancel": _decoder(escrow.OrderCancel, "provider", "taker", "order_id"),
+        "order_expire": _decoder(escrow.OrderExpire, "provider", "taker", "order_id"),
+        "paused_set": _decoder(escrow.EscrowPausedSet),
+        "upgraded": _decoder(escrow.EscrowUpgraded),
+    },
+    "rail_terms": {
+        "rail_set": _decoder(rail_terms.RailSet, "rail"),
+        "terms_set": _decoder(rail_terms.TermsSet, "provider", "rail", "currency"),
+        "terms_del": _decoder(rail_terms.TermsDel, "provider", "rail", "currency"),
+        "payee_set": _decoder(rail_terms.PayeeSet, "provider", "rail"),
+        "provider_set": _decoder(rail_terms.ProviderSet, "provider"),
+    },
 }
-RAIL_TERMS_DECODERS: Mapping[str, Decoder] = {
-    "rail_set": _decoder(rail_terms.RailSet, "rail"),
-    "terms_set": _decoder(rail_terms.TermsSet, "provider", "rail", "currency"),
-    "terms_del": _decoder(rail_terms.TermsDel, "provider", "rail", "currency"),
-    "payee_set": _decoder(rail_terms.PayeeSet, "provider", "rail"),
-    "provider_set": _decoder(rail_terms.ProviderSet, "provider"),
-}
-"""Decoders by topic 0. Each raises `Undecodable` for another shape."""
+"""Field of `StellarChain` that names the contract → topic 0 → decoder."""

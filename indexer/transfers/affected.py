@@ -8,8 +8,9 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from indexer.bridges.cctp.events import DepositForBurn, MessageReceived, MessageSent
 from indexer.bridges.cctp.message import HEADER_SIZE, parse_burn_body, transfer_tag
+from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.oft.events import OftSent
-from indexer.bridges.tokens.events import AssetMovement, DepositRefunded, Erc20Transfer
+from indexer.bridges.tokens.events import AssetMovement, Erc20Transfer
 from indexer.chains.events import Event
 from indexer.facts.store import events_by_key
 from indexer.movements.fold import OFT_EVENTS

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, and_, func, select
 
-from indexer.bridges.tokens.events import DepositRefunded, Erc20Transfer
+from indexer.bridges.deposit_address.events import DepositRefunded
+from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.chains.stellar.xdr.simulation import called_function
 from indexer.config.networks import Network
 from indexer.facts.proofs import BlockKey, find_unproven

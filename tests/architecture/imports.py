@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from indexer.bridges import BRIDGE_FOLDERS
+
 ROOT = Path(__file__).resolve().parents[2]
 
 PACKAGES: Mapping[str, tuple[str, ...]] = {
@@ -115,12 +117,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
         *(*_CONFIG, "indexer.chains.services", "indexer.chains.http", "indexer.chains.events"),
     ),
     "indexer.chains": _CHAINS,
-    "indexer.bridges.cctp": (*_EVENTS, "indexer.bridges.cctp"),
-    "indexer.bridges.oft": (*_EVENTS, "indexer.bridges.oft"),
-    "indexer.bridges.tokens": (*_EVENTS, "indexer.bridges.tokens"),
-    "indexer.bridges.deposit_address": (
-        *(*_EVENTS, "indexer.bridges.deposit_address", "indexer.bridges.tokens"),
-    ),
+    **{f"indexer.bridges.{folder}": _EVENTS for folder in BRIDGE_FOLDERS},
     "indexer.market": (*_EVENTS, "indexer.market"),
     "indexer.decode": _DECODE,
     "indexer.facts": (*_FACTS, *_CHAINS),
@@ -174,7 +171,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
 """Name → the modules that may use it; everybody else may not."""
 
 PARENTS = ("indexer", "indexer.bridges", "indexer.chains")
-"""Packages that hold parts and nothing else."""
+"""Packages that hold parts, and at most the list of them."""
 
 TIMELESS = (
     *("indexer.bridges", "indexer.market", "indexer.decode", "indexer.chains.stellar.xdr"),

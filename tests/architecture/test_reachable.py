@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from indexer.bridges import BRIDGE_FOLDERS
 from tests.architecture.imports import PACKAGES, ROOT, modules, uses
 
 LOADED = ("pipelines.defs", "isthmus_client", "warehouse_schema.migrations")
@@ -48,12 +49,17 @@ def _is_command(name: str, path: Path) -> bool:
 
 
 def _names(module: str, source: str, *, is_package: bool) -> Iterator[str]:
-    """Names that a module imports, and those that it hands to a program in a string."""
+    """Names that a module imports, by `bridge_modules` too, or hands to a program in a string."""
     tree = ast.parse(source)
     yield from (use.name for use in uses(module, tree, is_package=is_package))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _DOTTED.findall(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "bridge_modules":
+            yield from (
+                f"indexer.bridges.{each}.{ast.literal_eval(node.args[0])}"
+                for each in BRIDGE_FOLDERS
+            )
 
 
 def unreachable(graph: Mapping[str, set[str]], entries: set[str]) -> list[str]:

@@ -14,7 +14,8 @@ from indexer.bridges.cctp.events import (
     MintAndWithdraw,
 )
 from indexer.bridges.cctp.message import HEADER_SIZE, burn_key
-from indexer.bridges.tokens.events import DepositRefunded, Erc20Transfer
+from indexer.bridges.deposit_address.events import DepositRefunded
+from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import Block
 from indexer.facts.rows import EVENT_MAPPINGS, copy_into

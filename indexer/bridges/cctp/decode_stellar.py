@@ -4,6 +4,8 @@ Shapes: the contracts' own event specs. The two messenger events carry 6 decimal
 functions take 7; `mint_and_forward` alone carries 7.
 """
 
+from collections.abc import Mapping
+
 from indexer.addresses import contract_as_bytes32
 from indexer.bridges.cctp.events import (
     DepositForBurn,
@@ -14,13 +16,22 @@ from indexer.bridges.cctp.events import (
 )
 from indexer.bridges.cctp.message import burn_key, parse_message, sent_event
 from indexer.chains.raw import StellarEvent
-from indexer.chains.stellar.xdr.scval import ScMap, Topics, address, amount, blob, u32, word
+from indexer.chains.stellar.xdr.scval import (
+    EventDecoder,
+    ScMap,
+    Topics,
+    address,
+    amount,
+    blob,
+    u32,
+    word,
+)
 from indexer.config.networks import StellarChain
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import Address
 
 
-def deposit_for_burn(event: StellarEvent) -> DepositForBurn:
+def _deposit_for_burn(event: StellarEvent, _chain: StellarChain) -> DepositForBurn:
     """TokenMessengerMinter: topics burn_token, depositor, min_finality_threshold."""
     topics, data = Topics.of(event, 4), ScMap.of(event)
     return DepositForBurn(
@@ -38,7 +49,7 @@ def deposit_for_burn(event: StellarEvent) -> DepositForBurn:
     )
 
 
-def mint_and_withdraw(event: StellarEvent) -> MintAndWithdraw:
+def _mint_and_withdraw(event: StellarEvent, _chain: StellarChain) -> MintAndWithdraw:
     """TokenMessengerMinter: topics mint_recipient, mint_token."""
     topics, data = Topics.of(event, 3), ScMap.of(event)
     return MintAndWithdraw(
@@ -50,7 +61,7 @@ def mint_and_withdraw(event: StellarEvent) -> MintAndWithdraw:
     )
 
 
-def message_sent(event: StellarEvent, chain: StellarChain) -> MessageSent:
+def _message_sent(event: StellarEvent, chain: StellarChain) -> MessageSent:
     """MessageTransmitter: no topic but the name."""
     Topics.of(event, 1)
     raw = ScMap.of(event).read("message", blob)
@@ -59,7 +70,7 @@ def message_sent(event: StellarEvent, chain: StellarChain) -> MessageSent:
     return sent_event(event.seen, raw, parse_message(raw), sender)
 
 
-def message_received(event: StellarEvent, chain: StellarChain) -> MessageReceived:
+def _message_received(event: StellarEvent, chain: StellarChain) -> MessageReceived:
     """MessageTransmitter: topics caller, nonce, finality_threshold_executed.
 
     The destination domain is not in the event: it is the chain's own.
@@ -82,7 +93,7 @@ def message_received(event: StellarEvent, chain: StellarChain) -> MessageReceive
     )
 
 
-def mint_and_forward(event: StellarEvent) -> MintAndForward:
+def _mint_and_forward(event: StellarEvent, _chain: StellarChain) -> MintAndForward:
     """CctpForwarder: no topic but the name. The recipient may be a muxed account."""
     Topics.of(event, 1)
     data = ScMap.of(event)
@@ -92,3 +103,19 @@ def mint_and_forward(event: StellarEvent) -> MintAndForward:
         forward_recipient=data.read("forward_recipient", address),
         token=data.read("token", address),
     )
+
+
+DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
+    "cctp_token_messenger": {
+        "deposit_for_burn": _deposit_for_burn,
+        "mint_and_withdraw": _mint_and_withdraw,
+    },
+    "cctp_message_transmitter": {
+        "message_sent": _message_sent,
+        "message_received": _message_received,
+    },
+    "cctp_forwarder": {
+        "mint_and_forward": _mint_and_forward,
+    },
+}
+"""Field of `StellarChain` that names the contract → topic 0 → decoder."""

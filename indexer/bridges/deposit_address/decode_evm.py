@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from indexer.bridges.tokens.events import DepositRefunded
+from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.chains.evm import abi
 from indexer.chains.evm.abi import LogDecoder
 from indexer.chains.raw import EvmLog

@@ -5,6 +5,8 @@ transfer. The endpoint serves every OApp: its events are ours only where our OFT
 the receiver, and None otherwise.
 """
 
+from collections.abc import Mapping
+
 from indexer.addresses import contract_as_bytes32
 from indexer.bridges.oft.events import (
     LzReceiveAlert,
@@ -17,6 +19,7 @@ from indexer.bridges.oft.events import (
 from indexer.bridges.oft.packet import guid_of, parse_oft_message, parse_packet, sender_of
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.scval import (
+    EventDecoder,
     ScMap,
     ScVal,
     Topics,
@@ -33,7 +36,7 @@ from indexer.errors import Undecodable
 from warehouse_schema.identifiers import Address, Bytes32, StellarAddress
 
 
-def oft_sent(event: StellarEvent) -> OftSent:
+def _oft_sent(event: StellarEvent, _chain: StellarChain) -> OftSent:
     """OFT: topics guid, dst_eid, from."""
     topics, data = Topics.of(event, 4), ScMap.of(event)
     return OftSent(
@@ -46,7 +49,7 @@ def oft_sent(event: StellarEvent) -> OftSent:
     )
 
 
-def oft_received(event: StellarEvent) -> OftReceived:
+def _oft_received(event: StellarEvent, _chain: StellarChain) -> OftReceived:
     """OFT: topics guid, src_eid, to."""
     topics, data = Topics.of(event, 4), ScMap.of(event)
     return OftReceived(
@@ -58,7 +61,7 @@ def oft_received(event: StellarEvent) -> OftReceived:
     )
 
 
-def packet_sent(event: StellarEvent, chain: StellarChain) -> PacketSent | None:
+def _packet_sent(event: StellarEvent, chain: StellarChain) -> PacketSent | None:
     """Endpoint: no topic but the name. The guid was recomputed from the packet's header."""
     Topics.of(event, 1)
     data = ScMap.of(event)
@@ -84,7 +87,7 @@ def packet_sent(event: StellarEvent, chain: StellarChain) -> PacketSent | None:
     )
 
 
-def packet_verified(event: StellarEvent, chain: StellarChain) -> PacketVerified | None:
+def _packet_verified(event: StellarEvent, chain: StellarChain) -> PacketVerified | None:
     """Endpoint: topics origin, receiver."""
     topics = Topics.of(event, 3)
     receiver = topics.read(2, address)
@@ -102,7 +105,7 @@ def packet_verified(event: StellarEvent, chain: StellarChain) -> PacketVerified 
     )
 
 
-def packet_delivered(event: StellarEvent, chain: StellarChain) -> PacketDelivered | None:
+def _packet_delivered(event: StellarEvent, chain: StellarChain) -> PacketDelivered | None:
     """Endpoint: topics origin, receiver. The data says nothing and is not read."""
     topics = Topics.of(event, 3)
     receiver = topics.read(2, address)
@@ -119,7 +122,7 @@ def packet_delivered(event: StellarEvent, chain: StellarChain) -> PacketDelivere
     )
 
 
-def lz_receive_alert(event: StellarEvent, chain: StellarChain) -> LzReceiveAlert | None:
+def _lz_receive_alert(event: StellarEvent, chain: StellarChain) -> LzReceiveAlert | None:
     """Endpoint: topics receiver, executor, origin, guid. Anyone can have one emitted."""
     topics = Topics.of(event, 5)
     receiver = topics.read(1, address)
@@ -155,3 +158,18 @@ def _guid(
     if chain.lz_eid is None:
         raise Undecodable(f"a packet arrived, but {chain.id} has no endpoint id")
     return guid_of(nonce, src_eid, sender, chain.lz_eid, contract_as_bytes32(receiver))
+
+
+DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
+    "oft": {
+        "oft_sent": _oft_sent,
+        "oft_received": _oft_received,
+    },
+    "lz_endpoint": {
+        "packet_sent": _packet_sent,
+        "packet_verified": _packet_verified,
+        "packet_delivered": _packet_delivered,
+        "lz_receive_alert": _lz_receive_alert,
+    },
+}
+"""Field of `StellarChain` that names the contract → topic 0 → decoder."""

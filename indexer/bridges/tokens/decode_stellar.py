@@ -6,6 +6,7 @@ derivation. Before protocol 23 `mint`, `clawback` and `set_authorized` also
 carried the administrator as topic 1; both forms are read.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import get_args
@@ -14,9 +15,10 @@ from stellar_sdk import Asset
 from stellar_sdk.exceptions import AssetCodeInvalidError, AssetIssuerInvalidError
 
 from indexer.bridges.tokens.events import AssetAuthorization, AssetMovement, AssetMovementKind
-from indexer.chains.events import Provenance
+from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.scval import (
+    EventDecoder,
     Kind,
     ScVal,
     Topics,
@@ -32,6 +34,7 @@ from indexer.chains.stellar.xdr.scval import (
     topic_name,
     u64,
 )
+from indexer.config.networks import StellarChain
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
 
@@ -171,3 +174,21 @@ def _authorization(event: StellarEvent, topics: Topics, asset: AssetId) -> Asset
         holder=topics.read(-2, address),
         authorized=authorized,
     )
+
+
+def _asset_event(event: StellarEvent, chain: StellarChain) -> Event | None:
+    found = classify_asset_event(event, chain.passphrase)
+    if isinstance(found, ForgedAssetEvent):
+        raise Undecodable(f"{event.contract} emitted an event of {found.claimed}, not its asset")
+    return found
+
+
+_ASSET_EVENTS: Mapping[str, EventDecoder] = dict.fromkeys(
+    ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
+)
+
+DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
+    "usdc_contract": _ASSET_EVENTS,
+    "usdt0_contract": _ASSET_EVENTS,
+}
+"""Field of `StellarChain` that names the contract → topic 0 → decoder."""

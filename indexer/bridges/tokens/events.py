@@ -20,20 +20,6 @@ class Erc20Transfer(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class DepositRefunded(Event):
-    """`Refunded` of our deposit factory: a deposit address returned its balance of a known token.
-
-    Anyone can invent terms and refund their address: the event is a transfer's only if `deposit` is
-    the address of its deposit.
-    """
-
-    deposit: EvmAddress
-    token: EvmAddress
-    refund_to: EvmAddress
-    amount: BaseUnits
-
-
-@dataclass(frozen=True, slots=True)
 class AssetMovement(Event):
     """A classic asset or XLM moved; the emitting contract is the asset's own (verified)."""
 

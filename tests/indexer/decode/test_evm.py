@@ -15,6 +15,7 @@ from indexer.bridges.cctp.events import (
     MintAndWithdraw,
 )
 from indexer.bridges.cctp.message import parse_message, source_bytes
+from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.deposit_address.factory import FACTORY
 from indexer.bridges.oft.events import (
     LzReceiveAlert,
@@ -25,7 +26,7 @@ from indexer.bridges.oft.events import (
     PacketVerified,
 )
 from indexer.bridges.oft.packet import guid_of
-from indexer.bridges.tokens.events import DepositRefunded, Erc20Transfer
+from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.chains.events import Event, Provenance
 from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
 from indexer.chains.raw import EvmLog

@@ -15,9 +15,11 @@ from typing import Any, TypeAlias, TypeVar
 from stellar_sdk import StrKey, xdr
 
 from indexer.addresses import muxed_contract
+from indexer.chains.events import Event
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.schema import load_schema
 from indexer.chains.stellar.xdr.skip import Malformed, skipper
+from indexer.config.networks import StellarChain
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import (
     BaseUnits,
@@ -29,6 +31,7 @@ from warehouse_schema.identifiers import (
 
 T = TypeVar("T")
 Kind = xdr.SCValType
+EventDecoder: TypeAlias = Callable[[StellarEvent, StellarChain], Event | None]
 
 _SYMBOL = re.compile(rb"[A-Za-z0-9_]{1,32}")
 _LARGEST_BIGINT = (1 << 63) - 1

@@ -14,6 +14,7 @@ from devnet.evm_sending import Receipt
 from indexer.addresses import evm_as_bytes32
 from indexer.bridges.cctp.events import DepositForBurn, MessageSent
 from indexer.bridges.cctp.message import forward_recipient, parse_message, transfer_tag
+from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.deposit_address.factory import (
     FORWARDER_CODE_HASH,
     RELEASE_AFTER,
@@ -25,7 +26,6 @@ from indexer.bridges.deposit_address.factory import (
     send_call,
 )
 from indexer.bridges.oft.events import OftSent, PacketSent
-from indexer.bridges.tokens.events import DepositRefunded
 from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import Network
