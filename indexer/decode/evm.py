@@ -17,7 +17,7 @@ DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
     for bridge in bridge_modules("decode_evm")
     for role, decoders in bridge.DECODERS.items()
 }
-"""Role of the contract → event signature → decoder."""
+"""Field of `EvmChain` that names the contract → event signature → decoder."""
 
 
 def decode(log: EvmLog, chain: EvmChain) -> Event | None:
@@ -55,19 +55,7 @@ def _decoders_of(chain: EvmChain) -> dict[tuple[EvmAddress, str], tuple[str, Log
     """(contract, topic 0) → (event name, decoder), for the contracts of this chain."""
     return {
         (address, topic_of(signature)): (signature.partition("(")[0], decoder)
-        for role, address in contract_roles(chain)
-        for signature, decoder in DECODERS[role].items()
+        for role, decoders in DECODERS.items()
+        if (address := getattr(chain, role)) is not None
+        for signature, decoder in decoders.items()
     }
-
-
-def contract_roles(chain: EvmChain) -> list[tuple[str, EvmAddress]]:
-    """Role and address of each contract of the chain."""
-    named = {
-        "token_messenger": chain.cctp_token_messenger,
-        "message_transmitter": chain.cctp_message_transmitter,
-        "oft": chain.oft,
-        "lz_endpoint": chain.lz_endpoint,
-        "deposit_factory": chain.deposit_factory,
-    }
-    roles = [(role, address) for role, address in named.items() if address is not None]
-    return [*roles, *(("token", address) for address in chain.tokens)]

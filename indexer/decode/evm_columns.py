@@ -18,7 +18,6 @@ from indexer.bridges import bridge_modules
 from indexer.chains.evm.abi import topic_of
 from indexer.chains.evm.abi_columns import EventLayout, LayoutTable
 from indexer.config.networks import EvmChain
-from indexer.decode.evm import contract_roles
 
 PROVENANCE = ("chain", "height", "block_hash", "tx_hash", "position", "block_time")
 
@@ -27,7 +26,7 @@ LAYOUTS: LayoutTable = {
     for bridge in bridge_modules("columns_evm")
     for role, layouts in bridge.LAYOUTS.items()
 }
-"""Role of the contract → event signature → layout, for the events of `evm.DECODERS` with one."""
+"""As `evm.DECODERS`: the layouts of its events that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +92,7 @@ def _layouts_of(chain: EvmChain) -> Mapping[tuple[Any, ...], EventLayout]:
     """(contract, topic 0) → layout, for the contracts of this chain."""
     return {
         (address, topic_of(signature)): layout if isinstance(layout, EventLayout) else layout(chain)
-        for role, address in contract_roles(chain)
-        for signature, layout in LAYOUTS.get(role, {}).items()
+        for role, layouts in LAYOUTS.items()
+        if (address := getattr(chain, role)) is not None
+        for signature, layout in layouts.items()
     }

@@ -116,12 +116,12 @@ def _burn_key_preimage(domains: pl.Expr, sender: pl.Expr, body: pl.Expr) -> pl.E
 
 
 LAYOUTS: LayoutTable = {
-    "token_messenger": {
+    "cctp_token_messenger": {
         "DepositForBurn(address,uint256,address,bytes32,uint32,bytes32,bytes32,uint256,uint32"
         ",bytes)": _DEPOSIT_FOR_BURN,
         "MintAndWithdraw(address,uint256,address,uint256)": _MINT_AND_WITHDRAW,
     },
-    "message_transmitter": {
+    "cctp_message_transmitter": {
         "MessageSent(bytes)": _message_sent,
         "MessageReceived(address,uint32,bytes32,bytes32,uint32,bytes)": _message_received,
     },

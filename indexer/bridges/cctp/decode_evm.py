@@ -87,17 +87,17 @@ def _cctp_v1(_log: EvmLog, _chain: EvmChain) -> Event:
 
 
 DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
-    "token_messenger": {
+    "cctp_token_messenger": {
         "DepositForBurn(address,uint256,address,bytes32,uint32,bytes32,bytes32,uint256,uint32"
         ",bytes)": _deposit_for_burn,
         "MintAndWithdraw(address,uint256,address,uint256)": _mint_and_withdraw,
         "DepositForBurn(uint64,address,uint256,address,bytes32,uint32,bytes32,bytes32)": _cctp_v1,
         "MintAndWithdraw(address,uint256,address)": _cctp_v1,
     },
-    "message_transmitter": {
+    "cctp_message_transmitter": {
         "MessageSent(bytes)": _message_sent,
         "MessageReceived(address,uint32,bytes32,bytes32,uint32,bytes)": _message_received,
         "MessageReceived(address,uint32,uint64,bytes32,bytes)": _cctp_v1,
     },
 }
-"""Role of the contract → event signature → decoder."""
+"""Field of `EvmChain` that names the contract → event signature → decoder."""

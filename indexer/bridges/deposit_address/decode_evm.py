@@ -30,4 +30,4 @@ DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
         "Refunded(address,address,address,uint256)": _refunded,
     },
 }
-"""Role of the contract → event signature → decoder."""
+"""Field of `EvmChain` that names the contract → event signature → decoder."""

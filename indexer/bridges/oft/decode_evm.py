@@ -153,4 +153,4 @@ DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
         ",bytes,bytes)": _lz_receive_alert,
     },
 }
-"""Role of the contract → event signature → decoder."""
+"""Field of `EvmChain` that names the contract → event signature → decoder."""

@@ -12,18 +12,18 @@ from indexer.chains.evm.abi_columns import (
     word,
 )
 
-LAYOUTS: LayoutTable = {
-    "token": {
-        "Transfer(address,address,uint256)": EventLayout(
-            "Erc20Transfer",
-            topics=3,
-            words=1,
-            fields={
-                "token": Field(pl.col("address")),
-                "sender": address(topic(1)),
-                "recipient": address(topic(2)),
-                "amount": amount(word(0)),
-            },
-        ),
-    },
+_TOKEN_EVENTS = {
+    "Transfer(address,address,uint256)": EventLayout(
+        "Erc20Transfer",
+        topics=3,
+        words=1,
+        fields={
+            "token": Field(pl.col("address")),
+            "sender": address(topic(1)),
+            "recipient": address(topic(2)),
+            "amount": amount(word(0)),
+        },
+    ),
 }
+
+LAYOUTS: LayoutTable = {"usdc": _TOKEN_EVENTS, "usdt0": _TOKEN_EVENTS}

@@ -21,9 +21,10 @@ def _transfer(log: EvmLog, _chain: EvmChain) -> Erc20Transfer:
     )
 
 
+_TOKEN_EVENTS: Mapping[str, LogDecoder] = {"Transfer(address,address,uint256)": _transfer}
+
 DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
-    "token": {
-        "Transfer(address,address,uint256)": _transfer,
-    },
+    "usdc": _TOKEN_EVENTS,
+    "usdt0": _TOKEN_EVENTS,
 }
-"""Role of the contract → event signature → decoder."""
+"""Field of `EvmChain` that names the contract → event signature → decoder."""

@@ -56,7 +56,7 @@ class EventLayout:
 
 
 LayoutTable: TypeAlias = Mapping[str, Mapping[str, EventLayout | Callable[[EvmChain], EventLayout]]]
-"""Role of the contract → event signature → layout, or its function where it depends on a chain."""
+"""Field of `EvmChain` → event signature → layout, or its function where it depends on a chain."""
 
 
 def topic(index: int) -> pl.Expr:

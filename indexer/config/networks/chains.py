@@ -1,6 +1,7 @@
 """The chains of a network, and the names of their environment variables."""
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, TypeAlias, get_args
 
 from indexer.errors import NetworkFileError
@@ -30,6 +31,20 @@ def parse_log_proof(text: str) -> LogProof:
             proof: LogProof = known
             return proof
     raise ValueError(f"must be one of {', '.join(get_args(LogProof))}")
+
+
+EVM_CONTRACTS = (
+    *("cctp_token_messenger", "cctp_message_transmitter"),
+    *("oft", "lz_endpoint"),
+    "deposit_factory",
+)
+"""Contracts whose events are stored: fields of `EvmChain`, and keys of a network file."""
+STELLAR_CONTRACTS = (
+    *("cctp_token_messenger", "cctp_message_transmitter", "cctp_forwarder"),
+    *("oft", "lz_endpoint"),
+    *("escrow", "rail_terms"),
+)
+"""As `EVM_CONTRACTS`, of `StellarChain`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +110,7 @@ class EvmChain(_BaseChain):
     @property
     def event_contracts(self) -> tuple[EvmAddress, ...]:
         """Contracts whose events are stored."""
-        named = (
-            self.cctp_token_messenger,
-            self.cctp_message_transmitter,
-            self.oft,
-            self.lz_endpoint,
-            self.deposit_factory,
-        )
+        named = attrgetter(*EVM_CONTRACTS)(self)
         return tuple(address for address in named if address is not None)
 
     @property
@@ -130,15 +139,7 @@ class StellarChain(_BaseChain):
     @property
     def event_contracts(self) -> tuple[StellarAddress, ...]:
         """Contracts whose events are stored, apart from token contracts."""
-        named = (
-            self.cctp_token_messenger,
-            self.cctp_message_transmitter,
-            self.cctp_forwarder,
-            self.oft,
-            self.lz_endpoint,
-            self.escrow,
-            self.rail_terms,
-        )
+        named = attrgetter(*STELLAR_CONTRACTS)(self)
         return tuple(contract for contract in named if contract is not None)
 
     @property

@@ -14,6 +14,8 @@ from stellar_sdk import Asset
 
 from indexer.addresses import evm_address, stellar_account, stellar_contract
 from indexer.config.networks.chains import (
+    EVM_CONTRACTS,
+    STELLAR_CONTRACTS,
     Chain,
     EvmChain,
     Network,
@@ -111,14 +113,10 @@ def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
         explorer_tx=table.optional("explorer_tx", str),
         cctp_domain=table.optional("cctp_domain", int),
         usdc=contract("usdc"),
-        cctp_token_messenger=contract("cctp_token_messenger"),
-        cctp_message_transmitter=contract("cctp_message_transmitter"),
         lz_eid=table.optional("lz_eid", int),
         usdt0=contract("usdt0"),
-        oft=contract("oft"),
-        lz_endpoint=contract("lz_endpoint"),
         watched=tuple(table.each("watched", evm_address)),
-        deposit_factory=contract("deposit_factory"),
+        **{name: contract(name) for name in EVM_CONTRACTS},
     )
     contracts.check_all_or_none(
         parsed, "CCTP", "cctp_domain", "usdc", "cctp_token_messenger", "cctp_message_transmitter"
@@ -160,17 +158,11 @@ def _stellar_chain(table: "_Table", chain: ChainId, other_passphrase: str | None
         cctp_domain=table.optional("cctp_domain", int),
         usdc=usdc[0],
         usdc_contract=usdc[1],
-        cctp_token_messenger=contract("cctp_token_messenger"),
-        cctp_message_transmitter=contract("cctp_message_transmitter"),
-        cctp_forwarder=contract("cctp_forwarder"),
         lz_eid=table.optional("lz_eid", int),
         usdt0=usdt0[0],
         usdt0_contract=usdt0[1],
-        oft=contract("oft"),
-        lz_endpoint=contract("lz_endpoint"),
-        escrow=contract("escrow"),
-        rail_terms=contract("rail_terms"),
         watched=tuple(table.each("watched", stellar_account)),
+        **{name: contract(name) for name in STELLAR_CONTRACTS},
     )
     contracts.check_all_or_none(
         parsed,
