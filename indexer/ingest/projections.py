@@ -8,7 +8,8 @@ from indexer.chains.events import Event
 from indexer.chains.raw import Block
 from indexer.config.networks import Network
 from indexer.facts.alarms import raise_alarm
-from indexer.movements.store import affected_movements, apply_events, refold_movements
+from indexer.movements.mechanisms import affected_movements
+from indexer.movements.store import apply_events, refold_movements
 from indexer.orderbook.state import LedgerClose
 from indexer.orderbook.store import apply_ledgers
 from indexer.transfers.store import record_rewound_sources, refold_affected, refold_transfers
@@ -36,5 +37,5 @@ def apply_range(
 
 def revert_events(conn: Connection, network: Network, deleted: Sequence[Event]) -> None:
     """Refold without events that a reorg deleted; transfers record what they lost."""
-    refold_movements(conn, network, *affected_movements(deleted))
+    refold_movements(conn, network, affected_movements(deleted))
     refold_transfers(conn, network, record_rewound_sources(conn, network, deleted), rewound=True)

@@ -20,7 +20,7 @@ from indexer.errors import ConfigurationError, PermanentChainError, RetryableCha
 from indexer.facts import proofs, store
 from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import EVENT_MAPPINGS
-from indexer.movements.store import affected_movements
+from indexer.movements.mechanisms import affected_movements
 from indexer.transfers.store import refold_affected
 from warehouse_schema.identifiers import BlockHash
 
@@ -114,10 +114,9 @@ class BlockProver:
             events = list(
                 store.read_events(conn, EVENT_MAPPINGS, block.chain, block.height, block.height)
             )
-            burn_keys, guids = affected_movements(events)
             proofs.record_proven(conn, block)
             clear_alarm(conn, block.chain, proofs.ALARM, block.hash)
-            refold_affected(conn, self.network, events, burn_keys | guids)
+            refold_affected(conn, self.network, events, affected_movements(events))
         self._blocks.pop(block.hash, None)
         logger.info("proven chain=%s height=%d logs=%d", block.chain, block.height, len(logs))
 

@@ -34,7 +34,8 @@ from indexer.facts.sessions import lock_timeout_as_conflict
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.rebuild import rebuild_book
 from indexer.loops import is_transient
-from indexer.movements.store import affected_movements, refold_movements
+from indexer.movements.mechanisms import affected_movements
+from indexer.movements.store import refold_movements
 from indexer.orderbook.event_folds import FOLDS
 from indexer.transfers.store import refold_affected
 from warehouse_schema.identifiers import ChainId
@@ -179,7 +180,7 @@ def _commit(
         store.append(conn, [block], items)
         quarantine.release_ledger(conn, chain.id, height)
         decoded = [item.event for item in items if item.event is not None]
-        refold_movements(conn, network, *affected_movements(decoded))
+        refold_movements(conn, network, affected_movements(decoded))
         refold_affected(conn, network, decoded)
         if any(type(event) in FOLDS for event in decoded):
             rebuild_book(conn, network)

@@ -9,25 +9,18 @@ from dataclasses import astuple, dataclass
 
 from sqlalchemy import Connection, Engine, delete, text
 
-from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.config.networks import Network
 from indexer.facts.backfills import unfinished_backfills
-from indexer.facts.messages import attested_burns, read_statuses
 from indexer.facts.rows import copy_rows
 from indexer.facts.store import read_events
-from indexer.movements.fold import (
-    BURN_EVENTS,
-    MINT_EVENTS,
-    MOVEMENT_EVENTS,
-    OFT_EVENTS,
-    Movement,
-)
-from indexer.movements.store import affected_movements, cctp_rows, oft_rows, read_movements
+from indexer.movements.fold import Movement, MovementKey
+from indexer.movements.mechanisms import KEY_FIELDS, affected_movements, fold_stored
+from indexer.movements.store import read_movements
 from indexer.orderbook.refold import Refold, book_history
 from indexer.orderbook.store import BOOK_TABLES
 from indexer.transfers.store import refold_all, state_differences
 from warehouse_schema.daily import days_done
-from warehouse_schema.identifiers import Bytes32, Height
+from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import movements
 
 logger = logging.getLogger(__name__)
@@ -102,15 +95,15 @@ def differences(engine: Engine, network: Network) -> list[str]:
     """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
         backfills = unfinished_backfills(conn)
-        unfolded: set[Bytes32] = set()
+        unfolded: set[MovementKey] = set()
         for each in backfills:
             if each.folded < each.done:
                 above = Height(each.folded + 1)
-                events = read_events(conn, MOVEMENT_EVENTS, each.chain, above, each.done)
-                unfolded = unfolded.union(*affected_movements(events))
+                events = read_events(conn, KEY_FIELDS, each.chain, above, each.done)
+                unfolded |= affected_movements(events)
         folded = fold_all_movements(conn, network)
         expected, stored = (
-            {row.id: row for row in rows if row.group_key not in unfolded}
+            {row.id: row for row in rows if row.key not in unfolded}
             for rows in (folded, read_movements(conn))
         )
         found = []
@@ -134,16 +127,4 @@ def differences(engine: Engine, network: Network) -> list[str]:
 
 def fold_all_movements(conn: Connection, network: Network) -> list[Movement]:
     """Every movement, folded from the facts, in order of id."""
-    sending = list(read_events(conn, BURN_EVENTS))
-    receiving = list(read_events(conn, MINT_EVENTS))
-    keys: set[Bytes32] = {
-        event.burn_key
-        for event in (*sending, *receiving)
-        if isinstance(event, MessageSent | MessageReceived) and event.burn_key is not None
-    }
-    statuses = read_statuses(conn)
-    rows = [
-        *cctp_rows(network, sending, receiving, keys, attested_burns(conn), statuses),
-        *oft_rows(network, read_events(conn, OFT_EVENTS), statuses),
-    ]
-    return sorted(rows, key=lambda row: row.id)
+    return sorted(fold_stored(conn, network), key=lambda row: row.id)

@@ -8,6 +8,7 @@ explain a wait.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from types import MappingProxyType
 from typing import Literal, TypeAlias, TypeVar, get_args
 
@@ -35,6 +36,8 @@ from indexer.config.routes import Bridge
 from warehouse_schema.identifiers import Bytes32, ChainId, is_evm
 
 MovementStage: TypeAlias = Literal["ATTESTING", "IN_FLIGHT", "DELIVERING", "ON_HOLD", "COMPLETED"]
+MovementKey: TypeAlias = tuple[Bridge, Bytes32]
+"""Bridge, and what both sides of its movement share: burn key or guid."""
 DELIVERABLE: MovementStage = "DELIVERING"
 """Attested or verified, and not delivered: bound parameter of SQL outside this package."""
 
@@ -56,7 +59,7 @@ class Movement:
 
     id: str
     mechanism: Bridge
-    group_key: str
+    group_key: Bytes32
     stage: MovementStage
     stage_reason: str | None = None
     source_chain: ChainId | None = None
@@ -72,6 +75,11 @@ class Movement:
     sent_at: int | None = None
     delivered_at: int | None = None
 
+    @property
+    def key(self) -> MovementKey:
+        """Shared by the rows of byte-identical burns."""
+        return self.mechanism, self.group_key
+
 
 OftEvent: TypeAlias = (
     OftSent | OftReceived | PacketSent | PacketVerified | PacketDelivered | LzReceiveAlert
@@ -79,8 +87,6 @@ OftEvent: TypeAlias = (
 BURN_EVENTS: tuple[type[Event], ...] = (MessageSent, DepositForBurn)
 MINT_EVENTS: tuple[type[Event], ...] = (MintAndWithdraw, MessageReceived, MintAndForward)
 OFT_EVENTS: tuple[type[OftEvent], ...] = get_args(OftEvent)
-MOVEMENT_EVENTS: tuple[type[Event], ...] = (MessageSent, MessageReceived, *OFT_EVENTS)
-"""Events with a movement's key; the others are found by the transaction they share with these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,13 @@ class Mint:
     mint: MintAndWithdraw
     message: MessageReceived
     forward: MintAndForward | None
+
+
+def group_by_transaction(events: Iterable[Event]) -> Iterable[list[Event]]:
+    """Events of each transaction together, transactions and events in chain order."""
+    ordered = sorted(events, key=lambda e: (e.seen.chain, e.seen.height, e.seen.position))
+    for _, group in groupby(ordered, key=lambda e: (e.seen.chain, e.seen.height, e.seen.tx_hash)):
+        yield list(group)
 
 
 def pair_burns(events: Iterable[Event]) -> list[Burn]:

@@ -5,32 +5,25 @@ the movement's lock until commit, so the second reads what the first wrote.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
-from itertools import groupby
 
 from sqlalchemy import Connection, case, delete, func, insert, select
 
-from indexer.bridges.cctp.events import MessageReceived, MessageSent
+from indexer.bridges.cctp.events import MessageReceived
 from indexer.chains.events import Event
-from indexer.chains.services.messages import AttestedBurn, MessageStatus
 from indexer.config.networks import Network
-from indexer.facts.messages import answered_keys, attested_burns, read_statuses
-from indexer.facts.store import events_by_key, events_of_transactions
+from indexer.facts.messages import answered_keys
 from indexer.movements.fold import (
     BURN_EVENTS,
-    MINT_EVENTS,
-    NO_STATUSES,
-    OFT_EVENTS,
     Burn,
-    Mint,
     Movement,
-    OftEvent,
+    MovementKey,
     fold_cctp,
-    fold_oft,
+    group_by_transaction,
     pair_burns,
-    pair_mints,
 )
+from indexer.movements.mechanisms import affected_movements, fold_stored
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
 from warehouse_schema.projections import movements
@@ -40,25 +33,10 @@ from warehouse_schema.row_locks import lock_names
 _COLUMNS = [movements.c[field.name] for field in fields(Movement)]
 
 
-def affected_movements(events: Iterable[Event]) -> tuple[set[Bytes32], set[Bytes32]]:
-    """Burn keys and guids of the events' movements."""
-    burn_keys: set[Bytes32] = set()
-    guids: set[Bytes32] = set()
-    for event in events:
-        if isinstance(event, MessageSent | MessageReceived):
-            if event.burn_key is not None:
-                burn_keys.add(event.burn_key)
-        elif isinstance(event, OFT_EVENTS):
-            guids.add(event.guid)
-    return burn_keys, guids
-
-
-def refold_movements(
-    conn: Connection, network: Network, burn_keys: Collection[Bytes32], guids: Collection[Bytes32]
-) -> int:
+def refold_movements(conn: Connection, network: Network, affected: Collection[MovementKey]) -> int:
     """Fold these movements from the facts as stored; returns the rows changed."""
-    lock_names(conn, locks.MOVEMENT, {*burn_keys, *guids})
-    return _refold(conn, network, sorted(burn_keys), sorted(guids))
+    lock_names(conn, locks.MOVEMENT, {key for _, key in affected})
+    return _refold(conn, network, affected)
 
 
 def apply_events(conn: Connection, network: Network, events: Sequence[Event]) -> int:
@@ -67,33 +45,20 @@ def apply_events(conn: Connection, network: Network, events: Sequence[Event]) ->
     A burn that follows others of the same bytes leaves their rows as they are, so its cost does not
     grow with their number: repeating a burn slows nothing down.
     """
-    burn_keys, guids = affected_movements(events)
-    if not burn_keys and not guids:
+    affected = affected_movements(events)
+    if not affected:
         return 0
-    lock_names(conn, locks.MOVEMENT, {*burn_keys, *guids})
-    appended = _append_burns(conn, network, events, burn_keys)
-    rest = burn_keys - {row.group_key for row in appended}
-    return len(appended) + _refold(conn, network, sorted(rest), sorted(guids))
+    lock_names(conn, locks.MOVEMENT, {key for _, key in affected})
+    appended = _append_burns(conn, network, events)
+    rest = affected - {row.key for row in appended}
+    return len(appended) + _refold(conn, network, rest)
 
 
-def _refold(
-    conn: Connection, network: Network, burn_keys: Sequence[Bytes32], guids: Sequence[Bytes32]
-) -> int:
-    keys = [*burn_keys, *guids]
-    if not keys:
+def _refold(conn: Connection, network: Network, affected: Collection[MovementKey]) -> int:
+    if not affected:
         return 0
-    statuses = read_statuses(conn, keys)
-    attested = attested_burns(conn, burn_keys)
-    sent = events_by_key(conn, MessageSent, "burn_key", burn_keys)
-    received = events_by_key(conn, MessageReceived, "burn_key", burn_keys)
-    burns = events_of_transactions(conn, BURN_EVENTS, [event.seen for event in sent])
-    mints = events_of_transactions(conn, MINT_EVENTS, [event.seen for event in received])
-    packets = [event for kind in OFT_EVENTS for event in events_by_key(conn, kind, "guid", guids)]
-    folded = [
-        *cctp_rows(network, burns, mints, burn_keys, attested, statuses),
-        *oft_rows(network, packets, statuses),
-    ]
-    stored = {row.id: row for row in read_movements(conn, keys)}
+    folded = fold_stored(conn, network, affected)
+    stored = {row.id: row for row in read_movements(conn, [key for _, key in affected])}
     changed = [row for row in folded if stored.pop(row.id, None) != row]
     # Rows that changed, and rows that are no movement any more.
     obsolete = [*stored, *(row.id for row in changed)]
@@ -103,9 +68,7 @@ def _refold(
     return len(changed)
 
 
-def _append_burns(
-    conn: Connection, network: Network, events: Sequence[Event], burn_keys: Collection[Bytes32]
-) -> list[Movement]:
+def _append_burns(conn: Connection, network: Network, events: Sequence[Event]) -> list[Movement]:
     """Write the rows of burns that come last of their key.
 
     True where only burns of the key were seen now, no mint waits for a burn, and no service has
@@ -118,7 +81,7 @@ def _append_burns(
             if burn.message.burn_key is not None:
                 burns[burn.message.burn_key].append(burn)
     received = {event.burn_key for event in events if isinstance(event, MessageReceived)}
-    keys = [key for key in sorted(burn_keys) if key in burns and key not in received]
+    keys = [key for key in sorted(burns) if key not in received]
     answered = answered_keys(conn, [burn.message.seen for key in keys for burn in burns[key]])
     earlier = _count_burns(conn, keys)
     rows = [
@@ -164,59 +127,6 @@ def rows_by_key(conn: Connection, keys: Collection[str]) -> dict[str, list[Movem
     for row in read_movements(conn, sorted(keys)) if keys else ():
         found[row.group_key].append(row)
     for rows in found.values():
-        # An OFT message has one row.
-        rows.sort(key=lambda row: int(row.id.rpartition(":")[2]) if row.mechanism == "cctp" else 0)
+        # Ids of one key differ only in their ordinal, a number without leading zeros.
+        rows.sort(key=lambda row: (len(row.id), row.id))
     return found
-
-
-def cctp_rows(
-    network: Network,
-    sending: Iterable[Event],
-    receiving: Iterable[Event],
-    burn_keys: Collection[Bytes32],
-    attested: Iterable[AttestedBurn] = (),
-    statuses: Mapping[str, MessageStatus] = NO_STATUSES,
-) -> list[Movement]:
-    """Rows of these burn keys, from all CCTP events of the transactions that sent and minted.
-
-    `attested`: verified attestations, oldest first. `statuses`: what services say, by message.
-    """
-    burns: dict[Bytes32 | None, list[Burn]] = defaultdict(list)
-    mints: dict[Bytes32 | None, list[Mint]] = defaultdict(list)
-    nonces: dict[Bytes32, list[AttestedBurn]] = defaultdict(list)
-    for each in attested:
-        nonces[each.burn_key].append(each)
-    for events in group_by_transaction(sending):
-        for burn in pair_burns(events):
-            burns[burn.message.burn_key].append(burn)
-    for events in group_by_transaction(receiving):
-        for mint in pair_mints(events):
-            mints[mint.message.burn_key].append(mint)
-    return [
-        row
-        for key in sorted(burn_keys)
-        for row in fold_cctp(network, key, burns[key], mints[key], nonces[key], statuses)
-    ]
-
-
-def oft_rows(
-    network: Network,
-    events: Iterable[OftEvent],
-    statuses: Mapping[str, MessageStatus] = NO_STATUSES,
-) -> list[Movement]:
-    """Rows of every guid of the events. `statuses`: what services say, by guid."""
-    by_guid: dict[Bytes32, list[OftEvent]] = defaultdict(list)
-    for event in events:
-        by_guid[event.guid].append(event)
-    return [
-        row
-        for guid, group in sorted(by_guid.items())
-        for row in fold_oft(network, guid, group, statuses)
-    ]
-
-
-def group_by_transaction(events: Iterable[Event]) -> Iterable[list[Event]]:
-    """Events of each transaction together, transactions and events in chain order."""
-    ordered = sorted(events, key=lambda e: (e.seen.chain, e.seen.height, e.seen.position))
-    for _, group in groupby(ordered, key=lambda e: (e.seen.chain, e.seen.height, e.seen.tx_hash)):
-        yield list(group)

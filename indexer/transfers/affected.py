@@ -1,6 +1,6 @@
 """Which transfers a batch of events affects."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sqlalchemy import ARRAY, Connection, Text, bindparam, or_, select
@@ -9,11 +9,11 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from indexer.bridges.cctp.events import DepositForBurn, MessageReceived, MessageSent
 from indexer.bridges.cctp.message import HEADER_SIZE, parse_burn_body, transfer_tag
 from indexer.bridges.deposit_address.events import DepositRefunded
-from indexer.bridges.oft.events import OftSent
 from indexer.bridges.tokens.events import AssetMovement, Erc20Transfer
 from indexer.chains.events import Event
 from indexer.facts.store import events_by_key
-from indexer.movements.fold import OFT_EVENTS
+from indexer.movements.fold import MovementKey
+from indexer.movements.mechanisms import KEY_FIELDS, UNLABELLED_SENDS, affected_movements
 from indexer.transfers.terms import any_amount
 from warehouse_schema.events import cctp_messages_received, cctp_messages_sent
 from warehouse_schema.intake import quotes, transfers
@@ -30,7 +30,7 @@ class AffectedKeys:
 
     labels: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
-    """Burn keys and guids."""
+    """Burn keys and guids of movements."""
     payers: set[str] = field(default_factory=set)
     amounts: set[int] = field(default_factory=set)
     """Sent by the payers."""
@@ -48,29 +48,25 @@ class AffectedKeys:
         if label is not None:
             self.labels.add(label.hex())
 
-    def add_body(self, body: bytes, burn_key: str | None) -> None:
-        """Add the burn key and the label of a message body."""
-        if burn_key is not None:
-            self.keys.add(burn_key)
+    def add_body(self, body: bytes) -> None:
+        """Add the label of a message body."""
         parsed = parse_burn_body(body)
         if parsed is not None:
             self.add_hook(parsed.hook_data)
 
 
-def affected_keys(events: Iterable[Event]) -> AffectedKeys:
+def affected_keys(events: Collection[Event]) -> AffectedKeys:
     """Keys of the events' transfers."""
-    found = AffectedKeys()
+    found = AffectedKeys(keys={key for _, key in affected_movements(events)})
     for event in events:
         if isinstance(event, DepositForBurn):
             found.add_hook(event.hook_data)
         elif isinstance(event, MessageSent):
-            found.add_body(event.message[HEADER_SIZE:], event.burn_key)
+            found.add_body(event.message[HEADER_SIZE:])
         elif isinstance(event, MessageReceived):
-            found.add_body(event.message_body, event.burn_key)
-        elif isinstance(event, OFT_EVENTS):
-            found.keys.add(event.guid)
-            if isinstance(event, OftSent):
-                found.add_send(event.from_address, event.amount_sent)
+            found.add_body(event.message_body)
+        elif isinstance(event, UNLABELLED_SENDS):
+            found.add_send(event.from_address, event.amount_sent)
         elif isinstance(event, Erc20Transfer):
             found.addresses.add(event.recipient)
         elif isinstance(event, DepositRefunded):
@@ -81,15 +77,15 @@ def affected_keys(events: Iterable[Event]) -> AffectedKeys:
 
 
 def affected_transfers(
-    conn: Connection, events: Iterable[Event], keys: Collection[str] = ()
+    conn: Connection, events: Collection[Event], movements: Collection[MovementKey] = ()
 ) -> set[str]:
-    """Ids of the transfers that these events, and movements of these keys, belong to.
+    """Ids of the transfers that these events, and these movements, belong to.
 
     Events that concern no transfer cost no statement.
     """
     affected = affected_keys(events)
-    if keys:
-        _add_stored_events(conn, affected, keys)
+    if movements:
+        _add_stored_events(conn, affected, movements)
     found: set[str] = set()
     if affected.labels or affected.addresses:
         named = or_(
@@ -113,19 +109,25 @@ def affected_transfers(
     return found
 
 
-def _add_stored_events(conn: Connection, affected: AffectedKeys, keys: Collection[str]) -> None:
+def _add_stored_events(
+    conn: Connection, affected: AffectedKeys, movements: Collection[MovementKey]
+) -> None:
     """Add what the stored events of these movements say. Burns of one key have one label."""
-    affected.keys.update(keys)
+    affected.keys.update(key for _, key in movements)
+    burn_keys = sorted(key for mechanism, key in movements if mechanism == "cctp")
     for table, bytes_column, header in (
         (cctp_messages_sent, cctp_messages_sent.c.message, HEADER_SIZE),
         (cctp_messages_received, cctp_messages_received.c.message_body, 0),
     ):
         query = (
-            select(table.c.burn_key, bytes_column)
+            select(bytes_column)
             .ext(distinct_on(table.c.burn_key))
-            .where(table.c.burn_key == any_of(sorted(keys)))
+            .where(table.c.burn_key == any_of(burn_keys))
         )
-        for burn_key, raw in conn.execute(query):
-            affected.add_body(raw[header:], burn_key)
-    for sent in events_by_key(conn, OftSent, "guid", sorted(keys)):
-        affected.add_send(sent.from_address, sent.amount_sent)
+        for raw in conn.scalars(query):
+            affected.add_body(raw[header:])
+    for kind in UNLABELLED_SENDS:
+        name, column = KEY_FIELDS[kind]
+        keys = sorted(key for mechanism, key in movements if mechanism == name)
+        for sent in events_by_key(conn, kind, column, keys):
+            affected.add_send(sent.from_address, sent.amount_sent)

@@ -31,10 +31,11 @@ from indexer.movements.fold import (
     Burn,
     Mint,
     Movement,
+    group_by_transaction,
     pair_burns,
     pair_mints,
 )
-from indexer.movements.store import group_by_transaction, rows_by_key
+from indexer.movements.store import rows_by_key
 from indexer.transfers import matching
 from indexer.transfers.inputs import ChainPosition, DeliveryReceipt, MatchedMovement, TransferTerms
 from indexer.transfers.terms import any_amount

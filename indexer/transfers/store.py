@@ -26,14 +26,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from indexer.bridges.oft.events import OftSent
 from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.chains.events import Event
 from indexer.config.networks import Network
 from indexer.facts import proofs
 from indexer.facts.alarms import raise_alarm
-from indexer.movements.fold import BURN_EVENTS, pair_burns
-from indexer.movements.store import group_by_transaction
+from indexer.movements.fold import BURN_EVENTS, MovementKey, group_by_transaction, pair_burns
+from indexer.movements.mechanisms import UNLABELLED_SENDS
 from indexer.transfers import matching, state_machine
 from indexer.transfers.affected import affected_transfers
 from indexer.transfers.fold import TransferState
@@ -201,13 +200,13 @@ def refold_transfers(
 def refold_affected(
     conn: Connection,
     network: Network,
-    events: Iterable[Event],
-    keys: Collection[str] = (),
+    events: Collection[Event],
+    movements: Collection[MovementKey] = (),
     *,
     rewound: bool = False,
 ) -> int:
-    """Refold the transfers that these events, and movements of these keys, belong to."""
-    ids = affected_transfers(conn, events, keys)
+    """Refold the transfers that these events, and these movements, belong to."""
+    ids = affected_transfers(conn, events, movements)
     return refold_transfers(conn, network, ids, rewound=rewound)
 
 
@@ -370,7 +369,9 @@ def _lost_sources(
         if matching.match_burn(network, terms, burn) == "own"
     ]
     found += [
-        (each.seen, None) for each in rewound if isinstance(each, OftSent) and each.guid in keys
+        (each.seen, None)
+        for each in rewound
+        if isinstance(each, UNLABELLED_SENDS) and each.guid in keys
     ]
     payments = [
         (each.seen, each.amount)

@@ -1,4 +1,7 @@
-"""Every event type has its table with the same fields, and every such table its type."""
+"""Every event type has its table with the same fields, and every such table its type.
+
+Every event of a bridge mechanism is in the registry of movements.
+"""
 
 import types
 from dataclasses import fields
@@ -9,8 +12,11 @@ from sqlalchemy import ARRAY, BigInteger, Boolean, Column, Integer, LargeBinary,
 
 from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import Block, EvmLog, StellarEvent
+from indexer.config.routes import Bridge
 from indexer.facts.cursors import Cursor
 from indexer.facts.rows import EVENT_TYPES
+from indexer.movements.fold import BURN_EVENTS, MINT_EVENTS
+from indexer.movements.mechanisms import KEY_FIELDS, MECHANISMS
 from warehouse_schema import facts
 from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES
@@ -28,8 +34,12 @@ def names(table: Any) -> list[str]:
     return [column.name for column in table.columns]
 
 
-def test_event_types_and_tables_correspond() -> None:
+def test_event_types_tables_and_mechanisms_correspond() -> None:
     assert set(EVENT_TYPES) == set(EVENT_TABLES)
+    assert set(MECHANISMS) == set(get_args(Bridge))
+    folders = tuple(f"indexer.bridges.{bridge}." for bridge in MECHANISMS)
+    of_bridges = {each for each in EVENT_TYPES.values() if each.__module__.startswith(folders)}
+    assert of_bridges == {*KEY_FIELDS, *BURN_EVENTS, *MINT_EVENTS}
 
 
 def test_event_tables_have_the_fields_of_their_type_in_order() -> None:

@@ -18,6 +18,7 @@ from indexer.facts.messages import add_attestation, printable_line, replace_stat
 from indexer.facts.store import events_by_key, events_of_transactions
 from indexer.ingest.attestations.examine import asks_for_fast, assess_message, burn_statuses
 from indexer.ingest.attestations.pacing import seconds_to_wait
+from indexer.movements.fold import MovementKey
 from indexer.movements.polls import (
     MAX_POLL_SECONDS,
     WaitingMessage,
@@ -83,8 +84,8 @@ def record(
         detail = printable_line(answer.message or "") or None
         status = replace(status, status=printable_line(answer.name), detail=detail)
     if replace_statuses(conn, "lz_scan", {guid: status}):
-        refold_movements(conn, network, (), [guid])
-        refold_affected(conn, network, (), [guid])
+        refold_movements(conn, network, [("oft", guid)])
+        refold_affected(conn, network, (), [("oft", guid)])
     schedule_poll(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=False))
     return progress
 
@@ -128,8 +129,9 @@ def _record_messages(
     changed = {*replace_statuses(conn, "iris", statuses)}
     changed |= {finding.burn_key for finding in fresh if finding.burn_key is not None}
     changed &= {event.burn_key for event in sent if event.burn_key is not None}
-    refold_movements(conn, network, changed, ())
-    refold_affected(conn, network, (), changed)
+    affected: list[MovementKey] = [("cctp", key) for key in changed]
+    refold_movements(conn, network, affected)
+    refold_affected(conn, network, (), affected)
     if wait.purpose == "attestation" and is_attested(conn, wait):
         delete_polls(conn, wait)
     else:

@@ -17,7 +17,7 @@ import zstandard
 
 from indexer.errors import ConfigurationError
 from indexer.facts.columns_copy import CopyText
-from indexer.ingest.backfill.chunks import Chunk, MovementKeys
+from indexer.ingest.backfill.chunks import Chunk
 
 MAX_BYTES = 1024 * 1024 * 1024
 """Size beyond which nothing more is fetched."""
@@ -80,12 +80,9 @@ def open_queue(folder: Path) -> Iterator[ChunkQueue]:
 
 
 def _serialize(chunk: Chunk) -> bytes:
-    movements = chunk.movements
     header = {
         **{name: getattr(chunk, name) for name in _PLAIN_FIELDS},
-        "movements": None
-        if movements is None
-        else {"burn_keys": sorted(movements.burn_keys), "guids": sorted(movements.guids)},
+        "movements": None if chunk.movements is None else sorted(chunk.movements),
         "copies": [
             {"table": c.table, "columns": c.columns, "rows": c.rows, "size": len(c.text)}
             for c in chunk.copies
@@ -108,8 +105,6 @@ def _deserialize(content: bytes) -> Chunk:
             **{name: header[name] for name in _PLAIN_FIELDS},
             "undecodable": tuple((subject, reason) for subject, reason in header["undecodable"]),
         },
-        movements=None
-        if movements is None
-        else MovementKeys(frozenset(movements["burn_keys"]), frozenset(movements["guids"])),
+        movements=None if movements is None else frozenset(map(tuple, movements)),
         copies=tuple(copies),
     )

@@ -10,8 +10,6 @@ from operator import attrgetter
 
 import polars as pl
 
-from indexer.bridges.cctp.events import MessageReceived, MessageSent
-from indexer.chains.events import Event
 from indexer.chains.evm.history import EvmColumns, logs_from_frame
 from indexer.chains.ports import Block, Range
 from indexer.chains.raw import EvmLog
@@ -23,10 +21,10 @@ from indexer.facts.columns_copy import CopyText, text_of_frame, text_of_rows
 from indexer.facts.decoding import decode_events, shared_contracts
 from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES, RAW_MAPPINGS
 from indexer.facts.store import DecodedEvent, group_by_type, raw_columns
-from indexer.movements.fold import OFT_EVENTS
-from indexer.movements.store import affected_movements
+from indexer.movements.fold import MovementKey
+from indexer.movements.mechanisms import KEY_FIELDS, affected_movements
 from warehouse_schema.facts import blocks
-from warehouse_schema.identifiers import BlockHash, Bytes32, ChainId, Height
+from warehouse_schema.identifiers import BlockHash, ChainId, Height
 
 MAX_MOVEMENTS = 1_000
 """Movements folded in their chunk's transaction; if a chunk has more, all are folded later."""
@@ -34,20 +32,6 @@ MAX_MOVEMENTS = 1_000
 _BLOCK_FIELDS = [field.name for field in fields(Block)]
 _BLOCK_COLUMNS = [*(blocks.c[name] for name in _BLOCK_FIELDS), blocks.c.events]
 _block_values = attrgetter(*_BLOCK_FIELDS)
-_KEY_COLUMNS: Mapping[type[Event], str] = {
-    MessageSent: "burn_key",
-    MessageReceived: "burn_key",
-    **dict.fromkeys(OFT_EVENTS, "guid"),
-}
-"""Event of a movement → column of the movement's key."""
-
-
-@dataclass(frozen=True, slots=True)
-class MovementKeys:
-    """Burn keys and guids of the movements that a chunk's events belong to."""
-
-    burn_keys: frozenset[Bytes32]
-    guids: frozenset[Bytes32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +49,8 @@ class Chunk:
     """Raw events to store."""
     read: int
     """Raw events that the node returned, including those of others at a shared contract."""
-    movements: MovementKeys | None
-    """None when there are more than `MAX_MOVEMENTS`."""
+    movements: frozenset[MovementKey] | None
+    """Movements of its events; None when there are more than `MAX_MOVEMENTS`."""
     undecodable: tuple[tuple[str, str], ...]
     """Alarm subject and reason of each undecodable raw event."""
     copies: tuple[CopyText, ...]
@@ -155,14 +139,14 @@ def _copy_texts(decoded: Sequence[DecodedEvent]) -> list[CopyText]:
 
 def _movement_keys(
     decoded: Iterable[DecodedEvent], columnar: Mapping[str, pl.DataFrame]
-) -> MovementKeys | None:
+) -> frozenset[MovementKey] | None:
     """Keys of the movements; None when there are more than `MAX_MOVEMENTS`."""
-    burn_keys, guids = affected_movements(item.event for item in decoded if item.event is not None)
-    for event_type, column in _KEY_COLUMNS.items():
+    found = affected_movements(item.event for item in decoded if item.event is not None)
+    for event_type, (mechanism, column) in KEY_FIELDS.items():
         frame = columnar.get(event_type.__name__)
         if frame is not None:
             keys = frame[column].drop_nulls().unique()
-            (burn_keys if column == "burn_key" else guids).update(keys)
-    if len(burn_keys) + len(guids) > MAX_MOVEMENTS:
-        return None
-    return MovementKeys(frozenset(burn_keys), frozenset(guids))
+            if len(keys) > MAX_MOVEMENTS:
+                return None
+            found.update((mechanism, key) for key in keys)
+    return frozenset(found) if len(found) <= MAX_MOVEMENTS else None

@@ -24,8 +24,8 @@ from indexer.facts.columns_copy import copy_text
 from indexer.facts.cursors import read_cursor
 from indexer.facts.sessions import lease_session
 from indexer.ingest.backfill.chunks import Chunk
-from indexer.movements.fold import MOVEMENT_EVENTS
-from indexer.movements.store import affected_movements, refold_movements
+from indexer.movements.mechanisms import KEY_FIELDS, affected_movements
+from indexer.movements.store import refold_movements
 from indexer.transfers.affected import PAYMENT_EVENTS
 from indexer.transfers.store import refold_affected
 from warehouse_schema import locks
@@ -108,15 +108,14 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
         proofs.restore_proven(conn, proven)
         days.record_change(conn, chunk.chain, chunk.first, chunk.last)
         _sync_alarms(conn, chunk, alarmed)
-        burn_keys, guids = affected_movements(before)
+        affected = affected_movements(before)
         folded = Height(min(now.folded, chunk.first - 1))
         if chunk.movements is not None:
-            burn_keys |= chunk.movements.burn_keys
-            guids |= chunk.movements.guids
+            affected |= chunk.movements
             folded = chunk.last if now.folded == now.done else now.folded
-        refold_movements(conn, network, burn_keys, guids)
+        refold_movements(conn, network, affected)
         paid = store.read_events(conn, PAYMENT_EVENTS, chunk.chain, chunk.first, chunk.last)
-        refold_affected(conn, network, [*before, *paid], burn_keys | guids, rewound=True)
+        refold_affected(conn, network, [*before, *paid], affected, rewound=True)
         events = now.events + chunk.events - again
         after = replace(now, done=chunk.last, folded=folded, events=events)
         backfills.save_backfill(conn, after)
@@ -154,13 +153,13 @@ def fold_movements(conn: Connection, network: Network, now: Backfill) -> Iterato
     for last in list(_fold_steps(conn, now)):
         with conn.begin():
             first = Height(now.folded + 1)
-            events = store.read_events(conn, MOVEMENT_EVENTS, now.chain, first, last)
+            events = store.read_events(conn, KEY_FIELDS, now.chain, first, last)
             # These days may have been computed without the movements. Days are locked before
             # movements everywhere, or two transactions would deadlock.
             days.record_change(conn, now.chain, first, last)
-            burn_keys, guids = affected_movements(events)
-            refold_movements(conn, network, burn_keys, guids)
-            refold_affected(conn, network, (), burn_keys | guids)
+            affected = affected_movements(events)
+            refold_movements(conn, network, affected)
+            refold_affected(conn, network, (), affected)
             now = replace(now, folded=last)
             backfills.save_backfill(conn, now)
         yield now

@@ -31,13 +31,14 @@ from indexer.ingest.backfill.commit import busy_message
 from indexer.ingest.rebuild import fold_all_movements, reset_days
 from indexer.ingest.redecode import shadow_tables
 from indexer.ingest.redecode.shadow_tables import AS_REVISED, TableDifference, TableReplaced
-from indexer.movements.fold import MOVEMENT_EVENTS
-from indexer.movements.store import affected_movements, read_movements, refold_movements
+from indexer.movements.fold import MovementKey
+from indexer.movements.mechanisms import KEY_FIELDS, affected_movements
+from indexer.movements.store import read_movements, refold_movements
 from indexer.orderbook import store as book_store
 from indexer.orderbook.refold import Refold, book_history
 from indexer.transfers.store import refold_all
 from warehouse_schema import locks
-from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.metadata import PROJECTIONS
 from warehouse_schema.projections import movements
 
@@ -205,8 +206,7 @@ class _Folded:
 
     final: Mapping[ChainId, Height]
     """By chain, the height above which facts may change until the swap."""
-    burn_keys: frozenset[Bytes32]
-    guids: frozenset[Bytes32]
+    affected: frozenset[MovementKey]
     """Movements whose stored rows differ, or with facts above `final`."""
     movements: TableDifference
     book: Refold
@@ -224,16 +224,13 @@ def _fold_snapshot(conn: Connection, network: Network) -> _Folded:
     folded = fold_all_movements(conn, network)
     stored = read_movements(conn)
     changed = {*folded} ^ {*stored}
-    burn_keys, guids = _keys_above(conn, final)
+    affected = _keys_above(conn, final) | {row.key for row in changed}
     chain = network.stellar.id
     book = Refold(conn, chain)
     book.take(book_history(conn, chain, last=final[chain]))
-    burn_keys |= {Bytes32(row.group_key) for row in changed if row.mechanism == "cctp"}
-    guids |= {Bytes32(row.group_key) for row in changed if row.mechanism == "oft"}
     return _Folded(
         final,
-        frozenset(burn_keys),
-        frozenset(guids),
+        frozenset(affected),
         _difference(
             movements,
             {row.id: astuple(row) for row in stored},
@@ -243,12 +240,10 @@ def _fold_snapshot(conn: Connection, network: Network) -> _Folded:
     )
 
 
-def _keys_above(
-    conn: Connection, final: Mapping[ChainId, Height]
-) -> tuple[set[Bytes32], set[Bytes32]]:
-    """Burn keys and guids of events above these heights."""
+def _keys_above(conn: Connection, final: Mapping[ChainId, Height]) -> set[MovementKey]:
+    """Movements with events above these heights."""
     above = (
-        store.read_events(conn, MOVEMENT_EVENTS, chain, Height(height + 1))
+        store.read_events(conn, KEY_FIELDS, chain, Height(height + 1))
         for chain, height in final.items()
     )
     return affected_movements(itertools.chain.from_iterable(above))
@@ -370,10 +365,8 @@ def _swap(conn: Connection, network: Network, folded: _Folded) -> SwapResult:
     facts = {
         chain: _put_in_place(conn, network.chain(chain)) for chain in shadow_tables.heights(conn)
     }
-    after = _keys_above(conn, folded.final)
-    burn_keys = folded.burn_keys | before[0] | after[0]
-    guids = folded.guids | before[1] | after[1]
-    refold_movements(conn, network, burn_keys, guids)
+    affected = folded.affected | before | _keys_above(conn, folded.final)
+    refold_movements(conn, network, affected)
     refold_all(conn, network)
     is_new_book = _replace_book(conn, network, folded.book)
     if facts:
@@ -382,7 +375,7 @@ def _swap(conn: Connection, network: Network, folded: _Folded) -> SwapResult:
         notify_changed(conn, chain.id)
     return SwapResult(
         facts=facts,
-        movements=len(burn_keys) + len(guids),
+        movements=len(affected),
         book=is_new_book,
         paused=time.monotonic() - began,
     )

@@ -79,7 +79,7 @@ def attest(conn: Connection, terms: TransferTerms, tx: str = BURNED, nonce: str 
         "judged_at": moment(START + 700),
     }
     conn.execute(insert(cctp_attestations).values(row))
-    refold_movements(conn, NETWORK, [key_of(terms)], ())
+    refold_movements(conn, NETWORK, [("cctp", key_of(terms))])
 
 
 def test_deposit_is_shown_from_burn_to_delivery(world, client):

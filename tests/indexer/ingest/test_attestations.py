@@ -36,8 +36,9 @@ from indexer.ingest.attestations import PollProgress, poll, poll_attestations, p
 from indexer.ingest.attestations.pacing import MIN_SECONDS, next_poll
 from indexer.ingest.attestations.record import REFUSED, UNVERIFIED
 from indexer.ingest.rebuild import differences, rebuild
+from indexer.movements.mechanisms import affected_movements
 from indexer.movements.polls import MAX_POLL_SECONDS
-from indexer.movements.store import affected_movements, refold_movements
+from indexer.movements.store import refold_movements
 from tests.factories.iris import FakeIris, FakeService, make_complete, make_pending, serving
 from tests.factories.transfers import (
     GUID,
@@ -227,7 +228,7 @@ def ingest(engine: Engine, events: Sequence[Event], network: Network = NETWORK) 
         for event in events:
             shelf = EVENT_MAPPINGS[type(event)]
             copy_into(conn, shelf.columns, [shelf.row(event)])
-        refold_movements(conn, network, *affected_movements(events))
+        refold_movements(conn, network, affected_movements(events))
 
 
 def ingest_burns(engine: Engine, *burns: MadeBurn) -> None:
@@ -808,7 +809,7 @@ def test_reorg_during_poll_leaves_nothing(
         with indexer_engine.begin() as conn:
             for table in (cctp_messages_sent, cctp_burns):
                 conn.execute(delete(table))
-            refold_movements(conn, NETWORK, [burn.key], [])
+            refold_movements(conn, NETWORK, [("cctp", burn.key)])
         return messages_of(domain, tx)
 
     monkeypatch.setattr(iris, "messages_of_transaction", take_back)

@@ -26,7 +26,7 @@ from indexer.ingest.rebuild import differences, rebuild
 from indexer.ingest.redecode import run as redecode
 from indexer.ingest.redecode import shadow_tables
 from indexer.movements import fold as transfers
-from indexer.movements import store
+from indexer.movements import mechanisms
 from indexer.orderbook.state import BookEvent, LedgerClose
 from tests.factories.book import digest
 from tests.factories.book_history import RandomHistory
@@ -595,7 +595,7 @@ def test_projection_alone_is_swapped(
     chain = make_chain()
     ingest(indexer_engine, chain)
     before = contents(indexer_engine)
-    monkeypatch.setattr(store, "fold_oft", new_fold)
+    monkeypatch.setattr(mechanisms, "fold_oft", new_fold)
     found = redecode.check(indexer_engine, NETWORK)
     assert [(item.table, item.changed) for item in found.projections] == [
         ("projections.movements", 2 * GROWN)
@@ -625,13 +625,13 @@ def test_reorged_movement_uses_new_fold(
         chain.drop(1)
         chain.grow(2, sends=0, fork="other")
         with monkeypatch.context() as old_build:
-            old_build.setattr(store, "fold_oft", transfers.fold_oft)
+            old_build.setattr(mechanisms, "fold_oft", transfers.fold_oft)
             ingest(indexer_engine, chain)
         return folded
 
     with decoding(second_send_is_the_delivery):
         ingest(indexer_engine, chain)
-        monkeypatch.setattr(store, "fold_oft", new_fold)
+        monkeypatch.setattr(mechanisms, "fold_oft", new_fold)
         assert redecode.check(indexer_engine, NETWORK).projections == []
         monkeypatch.setattr(redecode, "_fold_snapshot", fold)
         redecode.swap(indexer_engine, NETWORK)

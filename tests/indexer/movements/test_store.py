@@ -17,7 +17,8 @@ from indexer.facts.store import remove_range
 from indexer.ingest.rebuild import fold_all_movements
 from indexer.movements import store
 from indexer.movements.fold import Movement
-from indexer.movements.store import affected_movements, apply_events, refold_movements
+from indexer.movements.mechanisms import affected_movements
+from indexer.movements.store import apply_events, refold_movements
 from tests.factories.transfers import (
     BURN_KEY,
     ETHEREUM,
@@ -162,7 +163,7 @@ class Story:
             return
         above = self.chance.choice(self.sent).seen.height
         gone = remove_range(self.conn, ETHEREUM, above, None)
-        refold_movements(self.conn, NETWORK, *affected_movements(gone))
+        refold_movements(self.conn, NETWORK, affected_movements(gone))
         self.sent = [each for each in self.sent if each.seen.height < above]
         self.height += 1
         again = [in_block(each, self.height) for each in gone]
@@ -173,7 +174,7 @@ class Story:
 
     def _refold(self, burn: MessageSent) -> None:
         assert burn.burn_key is not None
-        refold_movements(self.conn, NETWORK, [burn.burn_key], [])
+        refold_movements(self.conn, NETWORK, [("cctp", burn.burn_key)])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -226,7 +227,7 @@ def test_remined_burn_keeps_its_attestation(connection: Connection) -> None:
     sent = next(each for each in burn if isinstance(each, MessageSent))
     attest(connection, sent, nonce_of(1))
     gone = remove_range(connection, ETHEREUM, Height(100), None)
-    refold_movements(connection, NETWORK, *affected_movements(gone))
+    refold_movements(connection, NETWORK, affected_movements(gone))
     assert stored(connection) == []
     bring_in(connection, burns_in("a" * 64, 101, [BURN_KEY]))
     assert [row.message_id for row in stored(connection)] == [nonce_of(1)]

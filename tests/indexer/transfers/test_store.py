@@ -101,8 +101,8 @@ def attest(conn: Connection, terms: TransferTerms, tx: str) -> None:
         "judged_at": moment(START + 700),
     }
     conn.execute(insert(cctp_attestations).values(row))
-    refold_movements(conn, NETWORK, [key_of(terms)], ())
-    refold_affected(conn, NETWORK, (), [key_of(terms)])
+    refold_movements(conn, NETWORK, [("cctp", key_of(terms))])
+    refold_affected(conn, NETWORK, (), [("cctp", key_of(terms))])
 
 
 def test_burn_is_followed_from_block_to_delivery(connection: Connection):
