@@ -33,7 +33,7 @@ from devnet.supervisor import ChildSpec, PostgresService, Supervisor, free_port
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres
-from tests.factories.projections import address, insert_cursor
+from tests.factories.projections import address, insert_cursor, insert_sender
 from tests.factories.started import insert_quote
 from tests.factories.tokens import URL, private_key, private_pem
 from tests.system.bench.orderbook import Server
@@ -190,7 +190,9 @@ def _asked(engine: Engine, tokens: Tokens, number: int) -> list[Request]:
     held = {owner: tokens.issue(owner, jti=owner) for owner in owners}
     with engine.begin() as conn:
         for chain in network.chains:
-            insert_cursor(conn, chain.id)
+            # Neither follower nor relay runs: their reports are dated an hour ahead.
+            insert_cursor(conn, chain.id, idle_seconds=-3_600, relayed=False)
+            insert_sender(conn, chain.id, silent_seconds=-3_600)
         return [
             Request(held[owner], _quote(conn, owner))
             for owner in (owners[each % OWNERS] for each in range(number))
