@@ -129,6 +129,7 @@ class Stand:
 
     def ingest(self, final: int | None = None) -> None:
         """Ingest blocks as a follower does; `final` defaults to the head."""
+        self._settle()
         head = int(self.devnet.rpc("eth_blockNumber"), 16)
         for height in range(len(self.ingested), head + 1):
             block = self.devnet.rpc("eth_getBlockByNumber", hex(height), False)
