@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from api.errors import BadRequest
 from api.operation import Parameter
@@ -33,7 +33,8 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,]{5,20}(Z|[+-][0-9]{2
 class NewTransfer(Strict):
     """The body of `POST /v1/transfers`."""
 
-    quote_id: str
+    # The schema alone names the pattern: another text is a quote that does not exist, 404.
+    quote_id: str = Field(json_schema_extra={"pattern": "^(0[xX])?[0-9a-fA-F]{32}$"})
 
     @field_validator("quote_id")
     @classmethod

@@ -204,7 +204,10 @@ class Hammer:
                 kinds = {type(each).__name__ for each in group.exceptions}
                 if answer.status_code != 503 or kinds != {"ServerError"}:
                     self.findings.undocumented += 1
-                    self.findings.note(f"{name} {mode}: {group.exceptions[0]}"[:600])
+                    sent = f"{case.headers} {case.query} {case.body!r}"
+                    said = f"{answer.status_code} {answer.text}"
+                    what = f"{name} {mode}: {group.exceptions[0]}"
+                    self.findings.note(f"{what[:600]}\nsent: {sent[:400]}\nanswer: {said[:400]}")
 
         return self._drawn(number, strategy, throw)
 
