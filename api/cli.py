@@ -10,10 +10,11 @@ def api(bind: str, workers: int | None) -> int:
     """Serve the API until interrupted; 2 for a wrong setting."""
     from api.server import default_workers, serve
     from indexer.errors import ConfigurationError
+    from warehouse_schema.configuration import explain
 
     try:
         serve("api.wsgi:app", bind=bind, workers=default_workers() if workers is None else workers)
     except ConfigurationError as error:
-        click.echo(f"isthmus api: {error}", err=True)
+        click.echo(f"isthmus api: {explain(error)}", err=True)
         return 2
     return 0

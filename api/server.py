@@ -13,6 +13,7 @@ from gunicorn.errors import AppImportError
 from api.settings import OFF, load_all_settings, set_metrics_folder
 from indexer.config.warehouse import database_url
 from indexer.errors import ConfigurationError
+from warehouse_schema.configuration import explain
 
 THREADS = 8
 """Requests that one worker serves at a time; each may hold one database connection."""
@@ -92,7 +93,7 @@ class ApiServer(WSGIApplication):  # type: ignore[misc]
         try:
             return super().load_wsgiapp()
         except ConfigurationError as error:
-            raise AppImportError(f"isthmus api: {error}") from error
+            raise AppImportError(f"isthmus api: {explain(error)}") from error
 
 
 def _forget(_: Any, worker: Any) -> None:

@@ -1,6 +1,5 @@
 """The API's own settings, read by its process alone. docs/settings.md lists them."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import BeforeValidator
 from api.rate_limits import BUDGETS, OWNER, READS, SIGN_IN, RateBudgets
 from api.stream.limits import MAX_STREAMS, MAX_STREAMS_PER_ADDRESS
 from indexer.config.settings import Settings, load_settings, read_both, read_variables
+from warehouse_schema.configuration import load_configuration, set_variables
 from warehouse_schema.variables import Count, Variables, variable, within
 
 OFF = "off"
@@ -84,120 +84,157 @@ class ApiSettings(Variables):
     """One frozen view of the environment."""
 
     streams: Count = variable(
-        "ISTHMUS_STREAMS", "most streams that one process has open; 0 for none", MAX_STREAMS
+        "ISTHMUS_STREAMS",
+        "api.streams",
+        "most streams that one process has open; 0 for none",
+        MAX_STREAMS,
     )
     streams_per_address: Count = variable(
         "ISTHMUS_STREAMS_PER_ADDRESS",
+        "api.streams_per_address",
         "most streams from one address (IPv6: one /64)",
         MAX_STREAMS_PER_ADDRESS,
     )
     proxies: Count = variable(
-        "ISTHMUS_PROXIES", "proxies in front that add to `X-Forwarded-For`", 0
+        "ISTHMUS_PROXIES", "api.proxies", "proxies in front that add to `X-Forwarded-For`", 0
     )
     origins: Annotated[frozenset[str], BeforeValidator(_origins)] = variable(
         "ISTHMUS_ORIGINS",
+        "api.origins",
         "origins whose pages may read answers and open the stream, comma-separated, such as "
         "`https://app.example.com`; `*` for all",
         frozenset({"*"}),
     )
     hsts_seconds: Count = variable(
         "ISTHMUS_HSTS_SECONDS",
+        "api.hsts_seconds",
         "`max-age` of `Strict-Transport-Security`; 0: the header is not sent",
         0,
     )
     limit_reads: _Rate = variable(
         "ISTHMUS_LIMIT_READS",
+        "api.limit_reads",
         "requests of one address (IPv6: one /64), counted by each process; or `off`",
         parse_rate("6000/minute"),
     )
     limit_sign_in: _Rate = variable(
-        "ISTHMUS_LIMIT_SIGN_IN", "the same for `/auth`", parse_rate("60/minute")
+        "ISTHMUS_LIMIT_SIGN_IN",
+        "api.limit_sign_in",
+        "the same for `/auth`",
+        parse_rate("60/minute"),
     )
     limit_owner: _Rate = variable(
         "ISTHMUS_LIMIT_OWNER",
+        "api.limit_owner",
         "requests of one owner with tokens; or `off`",
         parse_rate("600/minute"),
     )
     limits_shared: Annotated[frozenset[str], BeforeValidator(_shared)] = variable(
         "ISTHMUS_LIMITS_SHARED",
+        "api.limits_shared",
         "which of `reads`, `sign_in`, `owner` all processes count together in Postgres; or `none`",
         # Answers from memory would wait for a round trip to Postgres each.
         frozenset({SIGN_IN, OWNER}),
     )
     metrics: Annotated[str, BeforeValidator(_metrics)] = variable(
-        "ISTHMUS_METRICS", "`HOST:PORT` where `/metrics` is served; or `off`", OFF
+        "ISTHMUS_METRICS", "api.metrics", "`HOST:PORT` where `/metrics` is served; or `off`", OFF
     )
     metrics_folder: str | None = variable(
         _METRICS_FOLDER,
+        None,
         "folder where workers put their figures together; the API's command sets it",
     )
     url: Annotated[str | None, BeforeValidator(_own_url)] = variable(
         "ISTHMUS_URL",
+        "api.url",
         "where clients reach the API, such as `https://api.example.com`; never learned from a "
         "request",
     )
     token_key: str | None = variable(
         "ISTHMUS_TOKEN_KEY",
+        "api.token_key",
         "P-256 private key in PEM that signs tokens; unset: no tokens",
         secret=True,
     )
     token_key_other: str | None = variable(
         "ISTHMUS_TOKEN_KEY_OTHER",
+        "api.token_key_other",
         "second key that tokens may be signed with: the next one, or the last",
         secret=True,
     )
     token_seconds: Annotated[int, within(60, 86_400)] = variable(
-        "ISTHMUS_TOKEN_SECONDS", "lifetime of a token, 60 to 86400", 24 * 3600
+        "ISTHMUS_TOKEN_SECONDS", "api.token_seconds", "lifetime of a token, 60 to 86400", 24 * 3600
     )
     identity_app_id: str | None = variable(
-        "ISTHMUS_IDENTITY_APP_ID", "app at the identity provider; unset: its tokens are refused"
+        "ISTHMUS_IDENTITY_APP_ID",
+        "api.identity_app_id",
+        "app at the identity provider; unset: its tokens are refused",
     )
     identity_app_secret: str | None = variable(
-        "ISTHMUS_IDENTITY_APP_SECRET", "the app's secret, which looks up users", secret=True
+        "ISTHMUS_IDENTITY_APP_SECRET",
+        "api.identity_app_secret",
+        "the app's secret, which looks up users",
+        secret=True,
     )
     identity_issuer: str = variable(
-        "ISTHMUS_IDENTITY_ISSUER", "`iss` of the provider's tokens", "privy.io"
+        "ISTHMUS_IDENTITY_ISSUER",
+        "api.identity_issuer",
+        "`iss` of the provider's tokens",
+        "privy.io",
     )
     identity_url: str = variable(
-        "ISTHMUS_IDENTITY_URL", "the provider's API", IDENTITY_URL, hidden=True
+        "ISTHMUS_IDENTITY_URL", "api.identity_url", "the provider's API", IDENTITY_URL, hidden=True
     )
     identity_key: str | None = variable(
         "ISTHMUS_IDENTITY_KEY",
+        "api.identity_key",
         "the provider's public key in PEM; unset: the key set that it publishes",
-        secret=True,
+        has_file=True,
+        hidden=True,
     )
     identity_seconds: Count = variable(
         "ISTHMUS_IDENTITY_SECONDS",
+        "api.identity_seconds",
         "longest lifetime of the provider's tokens that is accepted",
         2 * 3600,
     )
     sep10_key: str | None = variable(
         "ISTHMUS_SEP10_KEY",
+        "api.sep10_key",
         "Stellar seed `S…` that signs SEP-10 challenges and nothing else; unset: no SEP-10",
         secret=True,
     )
     home_domain: str | None = variable(
         "ISTHMUS_HOME_DOMAIN",
+        "api.home_domain",
         "`host` or `host:port` of stellar.toml; unset: that of `ISTHMUS_URL`",
     )
     web_auth_domain: str | None = variable(
         "ISTHMUS_WEB_AUTH_DOMAIN",
+        "api.web_auth_domain",
         "`host` or `host:port` that challenges name; unset: that of `ISTHMUS_URL`",
     )
     stellar_toml: Path | None = variable(
-        "ISTHMUS_STELLAR_TOML", "TOML file of the operator's own statements in stellar.toml"
+        "ISTHMUS_STELLAR_TOML",
+        "api.stellar_toml",
+        "TOML file of the operator's own statements in stellar.toml",
     )
     webhook_key: Annotated[str | None, BeforeValidator(_webhook_key)] = variable(
         "ISTHMUS_WEBHOOK_PUBLIC_KEY",
+        "api.webhook_public_key",
         "public key `whpk_…` that webhooks are verified with; unset: no webhooks",
         # The operator may have put the private key here.
         hidden=True,
     )
     quote_seconds: Annotated[int, within(10, 3_600)] = variable(
-        "ISTHMUS_QUOTE_SECONDS", "lifetime of a quote, 10 to 3600", QUOTE_SECONDS
+        "ISTHMUS_QUOTE_SECONDS",
+        "api.quote_seconds",
+        "lifetime of a quote, 10 to 3600",
+        QUOTE_SECONDS,
     )
     transfer_seconds: Annotated[int, within(60, 86_400)] = variable(
         "ISTHMUS_TRANSFER_SECONDS",
+        "api.transfer_seconds",
         "time until an unpaid transfer expires, 60 to 86400",
         TRANSFER_SECONDS,
     )
@@ -231,7 +268,7 @@ class ApiSettings(Variables):
 
 def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettings:
     """Read the settings. Raises `ConfigurationError` that names every wrong variable."""
-    return read_variables(ApiSettings, os.environ if environment is None else environment)
+    return read_variables(ApiSettings, load_configuration() if environment is None else environment)
 
 
 def load_all_settings() -> tuple[Settings, ApiSettings]:
@@ -241,4 +278,4 @@ def load_all_settings() -> tuple[Settings, ApiSettings]:
 
 def set_metrics_folder(folder: str) -> None:
     """Where workers, which inherit the environment, share their metrics."""
-    os.environ[_METRICS_FOLDER] = folder
+    set_variables({_METRICS_FOLDER: folder})

@@ -23,7 +23,9 @@ from dagster._core.utils import FuturesAwareThreadPoolExecutor
 from dagster._grpc.server import DagsterApiServer, DagsterGrpcServer
 from dagster._utils.log import configure_loggers
 
+from indexer.config.settings import export_dagster_variables
 from indexer.errors import ConfigurationError
+from warehouse_schema.configuration import explain
 
 _PRELOAD = ("pipelines.code_server", "pipelines.storage")
 
@@ -55,10 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=4000)
     options = parser.parse_args(arguments)
     try:
+        export_dagster_variables()
         # Before the fork server imports it too: a settings error is one sentence, no traceback.
         import_module(options.module)
     except ConfigurationError as error:
-        print(error, file=sys.stderr)
+        print(explain(error), file=sys.stderr)
         sys.exit(2)
     configure_loggers()
     end = threading.Event()

@@ -4,7 +4,6 @@ docs/settings.md lists them. Amounts are wei or stroops. A chain without a key i
 One key may serve several EVM chains; no key both sends and sponsors.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from relay.keys import (
 from relay.limits import SpendLimits
 from relay.webhooks.post import is_public
 from relay.webhooks.run import WebhookSender
+from warehouse_schema.configuration import load_configuration
 from warehouse_schema.identifiers import BaseUnits, ChainId, Stroops, Wei
 from warehouse_schema.variables import Count, Variables, variable
 
@@ -56,56 +56,70 @@ class RelayVariables(Variables):
 
     key: dict[str, str] = variable(
         "ISTHMUS_RELAY_KEY_<CHAIN>",
+        "relay.chains.<CHAIN>.key",
         "key that signs there: 64 hex digits, on Stellar a seed `S…`, or several with commas "
         "between: channels, each with one transaction under way",
         secret=True,
     )
     kms: dict[str, str] = variable(
         "ISTHMUS_RELAY_KMS_<CHAIN>",
+        "relay.chains.<CHAIN>.kms",
         "key service in its place, `module:name`: a callable that returns the key of a chain id",
     )
     budget: dict[str, Count] = variable(
         "ISTHMUS_RELAY_BUDGET_<CHAIN>",
+        "relay.chains.<CHAIN>.budget",
         "most that an account may spend a UTC day, in wei or stroops; unset: 0.05 ether or 50 XLM",
     )
     floor: dict[str, Count] = variable(
         "ISTHMUS_RELAY_FLOOR_<CHAIN>",
+        "relay.chains.<CHAIN>.floor",
         "balance below which there is an alarm, in wei or stroops; unset: 0.005 ether or 5 XLM",
     )
     sponsor: dict[str, str] = variable(
         "ISTHMUS_RELAY_SPONSOR_<CHAIN>",
+        "relay.sponsor.<CHAIN>.key",
         "seed `S…` that pays for trustlines, or several with commas between",
         secret=True,
         chains="stellar",
     )
     sponsor_kms: dict[str, str] = variable(
-        "ISTHMUS_RELAY_SPONSOR_KMS_<CHAIN>", "key service in its place", chains="stellar"
+        "ISTHMUS_RELAY_SPONSOR_KMS_<CHAIN>",
+        "relay.sponsor.<CHAIN>.kms",
+        "key service in its place",
+        chains="stellar",
     )
     sponsor_budget: dict[str, Count] = variable(
         "ISTHMUS_RELAY_SPONSOR_BUDGET_<CHAIN>",
+        "relay.sponsor.<CHAIN>.budget",
         "most that a sponsor may spend a UTC day, in stroops; unset: 50 XLM",
         chains="stellar",
     )
     sponsor_floor: dict[str, Count] = variable(
         "ISTHMUS_RELAY_SPONSOR_FLOOR_<CHAIN>",
+        "relay.sponsor.<CHAIN>.floor",
         "balance of a sponsor below which there is an alarm, in stroops; unset: 5 XLM",
         chains="stellar",
     )
     sponsor_min_deposit: dict[str, Count] = variable(
         "ISTHMUS_RELAY_SPONSOR_MIN_DEPOSIT_<CHAIN>",
+        "relay.sponsor.<CHAIN>.min_deposit",
         "least deposit that a trustline is sponsored for, in 10^-7 of the asset; unset: 5 USD",
         chains="stellar",
     )
     sponsor_payer_budget: dict[str, Count] = variable(
         "ISTHMUS_RELAY_SPONSOR_PAYER_BUDGET_<CHAIN>",
+        "relay.sponsor.<CHAIN>.payer_budget",
         "most that is spent a UTC day for one paying address, in stroops; unset: 5 XLM",
         chains="stellar",
     )
     webhook_key: str | None = variable(
-        WEBHOOK_KEY, "seed `S…` that signs webhooks and nothing else", secret=True
+        WEBHOOK_KEY, "webhooks.key", "seed `S…` that signs webhooks and nothing else", secret=True
     )
     webhook_kms: str | None = variable(
-        WEBHOOK_KMS, "key service in its place, `module:name`: a callable without arguments"
+        WEBHOOK_KMS,
+        "webhooks.kms",
+        "key service in its place, `module:name`: a callable without arguments",
     )
 
     @classmethod
@@ -156,8 +170,10 @@ def load_relay() -> tuple[Settings, tuple[RelayAccount, ...]]:
 
     Raises one `ConfigurationError` with all problems.
     """
+    environment = load_configuration()
     settings, accounts = read_both(
-        load_settings, lambda: load_accounts(network_of(os.environ), os.environ)
+        lambda: load_settings(environment),
+        lambda: load_accounts(network_of(environment), environment),
     )
     _require_nodes(settings, [each.chain.id for each in accounts])
     return settings, accounts
@@ -169,14 +185,16 @@ def check_relay_variables() -> None:
     Raises one `ConfigurationError` with all problems.
     """
 
+    environment = load_configuration()
+
     def read() -> RelayVariables:
-        values = read_variables(RelayVariables, os.environ)
-        problems = chain_problems(RelayVariables, os.environ, network_of(os.environ))
+        values = read_variables(RelayVariables, environment)
+        problems = chain_problems(RelayVariables, environment, network_of(environment))
         if problems:
             raise WrongSettings(problems)
         return values
 
-    settings, values = read_both(load_settings, read)
+    settings, values = read_both(lambda: load_settings(environment), read)
     named = {*values.key, *values.kms, *values.sponsor, *values.sponsor_kms}
     chains = [each.id for each in settings.network.chains]
     _require_nodes(settings, [chain for chain in chains if variable_suffix(chain) in named])
@@ -192,7 +210,7 @@ def _require_nodes(settings: Settings, chains: Iterable[ChainId]) -> None:
 
 def load_webhooks() -> tuple[Settings, WebhookSender]:
     """What the process of webhooks reads. Raises one `ConfigurationError` with all problems."""
-    return read_both(load_settings, lambda: need_webhook_poster(network_of(os.environ)))
+    return read_both(load_settings, lambda: need_webhook_poster(network_of(load_configuration())))
 
 
 def need_webhook_poster(network: Network) -> WebhookSender:
@@ -214,7 +232,7 @@ def load_webhook_poster(
     alone it may send to this machine. Raises `ConfigurationError`, also for a seed that signs
     transactions: the receiver chooses part of what is signed.
     """
-    env = os.environ if environment is None else environment
+    env = load_configuration() if environment is None else environment
     stellar = network.stellar.id
     suffixes = (variable_suffix(stellar), f"{variable_suffix(stellar)}_FILE")
     values = read_variables(

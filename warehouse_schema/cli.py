@@ -27,6 +27,7 @@ def migrate(url: str | None, data: Path | None) -> int:
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import OperationalError
 
+    from warehouse_schema.configuration import explain
     from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
     from warehouse_schema.engine import warehouse_url
     from warehouse_schema.location import WarehouseVariables, embedded_folder, from_environment
@@ -41,7 +42,7 @@ def migrate(url: str | None, data: Path | None) -> int:
             target = warehouse_url(named)
         folder = data or embedded_folder()
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(explain(error)) from error
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
         migrate_database(target or make_url(EmbeddedPostgres(folder).start().url()))
@@ -74,15 +75,19 @@ def _command(act: "Callable[[EmbeddedPostgres, str, str], int]") -> None:
     @click.option("--scheme", default="postgresql+psycopg", help="Of the URL that is printed.")
     @wraps(act)
     def run(data: Path | None, port: int, name: str, scheme: str) -> int:
+        from warehouse_schema.configuration import explain
         from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
         from warehouse_schema.location import embedded_folder
         from warehouse_schema.variables import SettingsError
 
         try:
             return act(EmbeddedPostgres(data or embedded_folder(), port), name, scheme)
-        except (EmbeddedPostgresError, SettingsError) as error:
+        except EmbeddedPostgresError as error:
             click.echo(f"{type(error).__name__}: {error}", err=True)
-            return 2 if isinstance(error, SettingsError) else 1
+            return 1
+        except SettingsError as error:
+            click.echo(f"{type(error).__name__}: {explain(error)}", err=True)
+            return 2
 
 
 @_command

@@ -1,12 +1,12 @@
 """Where the warehouse is: `DATABASE_URL`, `ISTHMUS_HOME` and `ISTHMUS_NETWORK`."""
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import BeforeValidator
 
+from warehouse_schema.configuration import CONFIG_VARIABLE, load_configuration
 from warehouse_schema.engine import warehouse_url
 from warehouse_schema.variables import Variables, variable
 
@@ -38,17 +38,25 @@ def _postgres(text: str) -> str:
 class LocationVariables(Variables):
     """Where the warehouse is; needs no database."""
 
+    config: Path | None = variable(
+        CONFIG_VARIABLE,
+        None,
+        "path of `isthmus.toml`; unset: the variables alone",
+    )
     network_name: Annotated[NetworkName, BeforeValidator(_network)] = variable(
         "ISTHMUS_NETWORK",
+        "network",
         "`devnet`, `testnet` or `mainnet`: the file of `indexer/config/networks/` that is used",
         "devnet",
         keep_empty=True,
     )
-    home: Path = variable("ISTHMUS_HOME", "folder of local state", Path(".isthmus"))
+    home: Path = variable("ISTHMUS_HOME", "home", "folder of local state", Path(".isthmus"))
     database_url: Annotated[str | None, BeforeValidator(_postgres)] = variable(
         "DATABASE_URL",
+        "database_url",
         "a Postgres ≥ 14, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`; unset on the devnet: "
         "the embedded one under `ISTHMUS_HOME`. Required on `testnet` and `mainnet`",
+        has_file=True,
         hidden=True,
     )
 
@@ -65,8 +73,8 @@ class WarehouseVariables(LocationVariables):
 
 
 def from_environment(model: type[V]) -> V:
-    """The model of this process's environment. Raises `SettingsError`."""
-    return model.read(os.environ)
+    """The model of this process's configuration. Raises `SettingsError`."""
+    return model.read(load_configuration())
 
 
 def embedded_folder() -> Path:

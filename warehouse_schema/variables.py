@@ -1,24 +1,32 @@
 """Environment variables as pydantic-settings models.
 
-A model has one field per variable: the alias is the variable's name, the description is its line in
-docs/settings.md. `<CHAIN>` in a name stands for a chain id in capitals with `_`, and the field is a
-dict by that text. An empty variable is an unset one, unless the field says otherwise.
+A model has one field per variable: the alias is the variable's name, `key` is its key in
+isthmus.toml, the description is its line in docs/settings.md. `<CHAIN>` in a name stands for a
+chain id in capitals with `_`, and the field is a dict by that text. An empty variable is an unset
+one, unless the field says otherwise.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-CHAIN = "<CHAIN>"
-_CHAIN_PATTERN = "(?P<chain>(EIP155|STELLAR)_[A-Z0-9]+)"
-_KNOWN_FILE = Path(__file__).with_name("variables.txt")
+from warehouse_schema.configuration import Configuration
+from warehouse_schema.known_variables import (
+    CHAIN,
+    CHAIN_PATTERN,
+    Kind,
+    KnownVariable,
+    Protection,
+    known_variables,
+    variable_pattern,
+)
+
 _INTERNAL = ("ISTHMUS_DEMO", "ISTHMUS_EXAMPLES")
 """Mark of the devnet's process groups; number of generated examples in tests."""
 
@@ -29,7 +37,7 @@ class SettingsError(ValueError):
     """Variables are wrong or contradict each other; `problems` has a sentence for each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(sorted(set(problems)))
+        self.problems = tuple(sorted(set(problems), key=_by_line))
         lines = [f"  {problem}" for problem in self.problems]
         super().__init__(
             self.problems[0]
@@ -38,19 +46,28 @@ class SettingsError(ValueError):
         )
 
 
+def _by_line(problem: str) -> list[tuple[int, str]]:
+    """Sort key that puts line 9 before line 10."""
+    parts = re.split(r"(\d+)", problem)
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
+
+
 def variable(
     name: str,
+    key: str | None,
     description: str,
     default: object = None,
     *,
     secret: bool = False,
+    has_file: bool = False,
     hidden: bool = False,
     keep_empty: bool = False,
     chains: Chains = "all",
 ) -> Any:
     """A model's field for a variable.
 
-    `secret`: may also be in the file that `<name>_FILE` names. `hidden`: error messages do not
+    `key`: its key in isthmus.toml, with its tables; None: it is a variable alone. `has_file`: may
+    also be in the file that `<name>_FILE` names, as secrets are. `hidden`: error messages do not
     repeat the text; secrets are hidden. `chains`: which chains a `<CHAIN>` variable exists for.
     """
     return Field(
@@ -58,7 +75,13 @@ def variable(
         alias=name,
         description=description,
         repr=not (secret or hidden),
-        json_schema_extra={"secret": secret, "keep_empty": keep_empty, "chains": chains},
+        json_schema_extra={
+            "key": key,
+            "secret": secret,
+            "has_file": has_file or secret,
+            "keep_empty": keep_empty,
+            "chains": chains,
+        },
     )
 
 
@@ -74,7 +97,7 @@ class _MappingSource(PydanticBaseSettingsSource):
         name = field.alias or field_name
         is_text = option_of(field, "keep_empty")
         if CHAIN in name:
-            pattern = _pattern(name)
+            pattern = variable_pattern(name)
             found = {
                 match["chain"]: text
                 for key, text in sorted(self._environment.items())
@@ -122,7 +145,10 @@ class Variables(BaseSettings):
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
         """Read the variables. Raises `SettingsError` with all problems at once."""
+        if isinstance(environment, Configuration) and not environment.is_readable:
+            raise SettingsError(environment.problems)
         resolved, problems = _with_secret_files(cls, environment)
+        problems += environment.problems if isinstance(environment, Configuration) else ()
         problems += unknown_variables(environment)
         problems += cls.contradictions({name: text for name, text in resolved.items() if text})
         try:
@@ -135,11 +161,11 @@ class Variables(BaseSettings):
 
     @classmethod
     def names(cls) -> Iterator[tuple[str, FieldInfo]]:
-        """Each variable with its field; a secret's `_FILE` variable too."""
+        """Each variable with its field; its `_FILE` variable too."""
         for field_name, field in cls.model_fields.items():
             name = field.alias or field_name
             yield name, field
-            if option_of(field, "secret"):
+            if option_of(field, "has_file"):
                 yield f"{name}_FILE", field
 
 
@@ -149,20 +175,51 @@ def option_of(field: FieldInfo, name: str) -> object:
     return extra[name] if isinstance(extra, dict) else None
 
 
+def declared_variables(model: type[Variables]) -> Iterator[KnownVariable]:
+    """The variables of a model as variables.txt has them."""
+    for field_name, field in model.model_fields.items():
+        name, key = field.alias or field_name, option_of(field, "key")
+        known = None if key is None else str(key)
+        has_file = bool(option_of(field, "has_file"))
+        protection: Protection = "plain"
+        if has_file:
+            protection = "secret" if option_of(field, "secret") else "file"
+        keep_empty = bool(option_of(field, "keep_empty"))
+        yield KnownVariable(name, known, _kind_of(field), protection, keep_empty)
+        if has_file:
+            yield KnownVariable(f"{name}_FILE", known and f"{known}_file", "path")
+
+
+def _kind_of(field: FieldInfo) -> Kind:
+    """What its key holds in TOML, by the type that the text becomes."""
+    parts = set(_parts(field.annotation))
+    if parts & {tuple, frozenset}:
+        return "list"
+    if int in parts:
+        return "integer"
+    return "path" if Path in parts else "text"
+
+
+def _parts(annotation: object) -> Iterator[object]:
+    yield get_origin(annotation) or annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
+
+
 def is_chain_variable(pattern: str, name: str) -> bool:
     """Whether a variable matches a `<CHAIN>` pattern."""
-    return _pattern(pattern).fullmatch(name) is not None
+    return variable_pattern(pattern).fullmatch(name) is not None
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """A sentence for each `ISTHMUS_…` variable that no process reads, with the nearest one."""
-    known = _known()
-    patterns = [_pattern(name) for name in known]
+    known = [*(each.name for each in known_variables()), *_INTERNAL]
+    patterns = [variable_pattern(name) for name in known]
     found = []
     for name in sorted(environment):
         if not name.startswith("ISTHMUS_") or any(each.fullmatch(name) for each in patterns):
             continue
-        chain = re.search(_CHAIN_PATTERN, name)
+        chain = re.search(CHAIN_PATTERN, name)
         general = name if chain is None else name.replace(chain[0], CHAIN)
         nearest = get_close_matches(general, known, n=1, cutoff=0.0)[0]
         if chain is not None:
@@ -171,24 +228,15 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-@cache
-def _known() -> tuple[str, ...]:
-    """Names of all processes' variables; `make settings` writes the file."""
-    return (*_KNOWN_FILE.read_text().split(), *_INTERNAL)
-
-
-@cache
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(re.escape(name).replace(re.escape(CHAIN), _CHAIN_PATTERN))
-
-
 def _with_secret_files(
     model: type[Variables], environment: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """The environment with files in the place of `_FILE` variables; problems never repeat them."""
     resolved, problems = dict(environment), []
     secrets = [
-        _pattern(field.alias or "") for _, field in model.names() if option_of(field, "secret")
+        variable_pattern(field.alias or "")
+        for field in model.model_fields.values()
+        if option_of(field, "has_file")
     ]
     for name, file in environment.items():
         target = name.removesuffix("_FILE")

@@ -64,6 +64,7 @@ def operator_command(run: Callable[P, int]) -> Callable[P, int]:
         from sqlalchemy.exc import OperationalError
 
         from indexer.errors import ConfigurationError, IndexerError
+        from warehouse_schema.configuration import explain
 
         logging.basicConfig(
             level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -72,8 +73,10 @@ def operator_command(run: Callable[P, int]) -> Callable[P, int]:
         try:
             return run(*args, **kwargs)
         except IndexerError as error:
-            click.echo(f"{type(error).__name__}: {error}", err=True)
-            return 2 if isinstance(error, ConfigurationError) else 1
+            is_setting = isinstance(error, ConfigurationError)
+            text = explain(error) if is_setting else str(error)
+            click.echo(f"{type(error).__name__}: {text}", err=True)
+            return 2 if is_setting else 1
         except OperationalError as error:
             click.echo(f"the database of DATABASE_URL: {error.orig}", err=True)
             return 1

@@ -1,6 +1,6 @@
 """Settings that every process reads: network, database, nodes. docs/settings.md lists them."""
 
-import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,10 +22,12 @@ from indexer.config.networks import log_proof_variable as log_proof_variable
 from indexer.config.networks import rpc_variable as rpc_variable
 from indexer.config.networks import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
+from warehouse_schema.configuration import child_environment as child_environment
+from warehouse_schema.configuration import load_configuration, set_variables
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
+from warehouse_schema.known_variables import CHAIN
 from warehouse_schema.location import LocationVariables, WarehouseVariables
 from warehouse_schema.variables import (
-    CHAIN,
     Count,
     SettingsError,
     Variables,
@@ -60,7 +62,8 @@ def _passphrase_choice(text: str) -> str:
 
 
 def _node_urls(text: str) -> tuple[str, ...]:
-    urls = tuple(url.strip() for url in text.split(",") if url.strip())
+    # A file has them one a line, too.
+    urls = tuple(url.strip() for url in re.split(r"[,\n]", text) if url.strip())
     if not all(url.startswith(("http://", "https://", "ws://", "wss://")) for url in urls):
         raise ValueError("must hold URLs that begin with http(s):// or ws(s)://")
     return urls
@@ -85,62 +88,77 @@ class SharedVariables(LocationVariables):
 
     rpc: dict[str, Annotated[tuple[str, ...], BeforeValidator(_node_urls)]] = variable(
         "ISTHMUS_RPC_<CHAIN>",
+        "chains.<CHAIN>.rpc",
         "node URLs of a chain, comma-separated, `http(s)` and `ws(s)`; a chain without one is not "
         "followed",
+        has_file=True,
         hidden=True,
         keep_empty=True,
     )
     start: dict[str, Count] = variable(
         "ISTHMUS_START_<CHAIN>",
+        "chains.<CHAIN>.start",
         "first block or ledger that is read; replaces the network file's",
     )
     log_proof: dict[str, Annotated[LogProof, BeforeValidator(parse_log_proof)]] = variable(
         "ISTHMUS_LOG_PROOF_<CHAIN>",
+        "chains.<CHAIN>.log_proof",
         "what proves an EVM chain's logs: `receipts`, `header`, `operators` or `none`; replaces "
         "the network file's",
         chains="evm",
     )
     operator: dict[str, Annotated[EvmAddress, BeforeValidator(_operator)]] = variable(
         "ISTHMUS_DEPOSIT_OPERATOR_<CHAIN>",
+        "chains.<CHAIN>.deposit_operator",
         "the relay's account that moves deposits on, `0x…`; unset: no deposit addresses",
         chains="evm",
     )
     export: Path | None = variable(
-        "ISTHMUS_EXPORT", "folder of the Parquet files; unset: `export` under `ISTHMUS_HOME`"
+        "ISTHMUS_EXPORT",
+        "export",
+        "folder of the Parquet files; unset: `export` under `ISTHMUS_HOME`",
     )
     lake: dict[str, str] = variable(
         "ISTHMUS_LAKE_<CHAIN>",
+        "chains.<CHAIN>.lake",
         "SEP-54 data lake of the Stellar chain: a folder, `https://…` or `s3://…`; it has what "
         "nodes no longer keep",
         chains="stellar",
     )
     iris: Annotated[str | None, BeforeValidator(_local_iris)] = variable(
         "ISTHMUS_IRIS_URL",
+        "devnet.iris_url",
         "devnet only: attestation service in the place of Circle's, such as "
         "`http://127.0.0.1:8200`",
     )
     passphrase: Annotated[str, BeforeValidator(_passphrase_choice)] = variable(
         SIGNING_NETWORK_VARIABLE,
+        "devnet.passphrase",
         "devnet only: passphrase of the local Stellar chain, `standalone` or `testnet`; wallets "
         "sign for public networks alone",
         "standalone",
     )
     executor: str | None = variable(
         "ISTHMUS_EXECUTOR",
+        "dagster.executor",
         "Dagster executor of jobs with many steps, such as `dagster_k8s:k8s_job_executor`; unset: "
         "processes of this machine",
     )
     dagster_url: str | None = variable(
         "ISTHMUS_DAGSTER_URL",
+        "dagster.url",
         "Dagster's own database, `postgresql+psycopg2://…`; read by `dagster.yaml`",
+        has_file=True,
         hidden=True,
     )
     code_server_port: Annotated[int | None, within(1, 65_535)] = variable(
         "ISTHMUS_CODE_SERVER_PORT",
+        "dagster.code_server_port",
         "port of Dagster's code server; read by `pipelines/workspace.yaml`",
     )
     relay_server_port: Annotated[int | None, within(1, 65_535)] = variable(
         "ISTHMUS_RELAY_SERVER_PORT",
+        "dagster.relay_server_port",
         "port of the relay's code server; read by `pipelines/workspace_relay.yaml`",
     )
 
@@ -193,7 +211,7 @@ def load_settings(
 
     Without `needs_database`, `DATABASE_URL` may be unset on every network.
     """
-    env = os.environ if environment is None else environment
+    env = load_configuration() if environment is None else environment
     values = read_variables(DatabaseVariables if needs_database else SharedVariables, env)
     network = _with_choices(_network_file(values), values)
     nodes = {
@@ -284,13 +302,24 @@ def devnet_passphrase() -> str:
 
     Wallets sign for public networks alone. Raises `ConfigurationError`.
     """
-    choice = os.environ.get(SIGNING_NETWORK_VARIABLE, "")
+    choice = load_configuration().get(SIGNING_NETWORK_VARIABLE, "")
     return network_of({SIGNING_NETWORK_VARIABLE: choice}).stellar.passphrase
 
 
-def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with changes, for a process that it starts."""
-    return {**os.environ, **variables}
+def export_dagster_variables() -> None:
+    """Set the variables that `dagster.yaml` and the workspace files read.
+
+    Dagster reads them from the environment alone. For its processes, before they start. Raises
+    `WrongSettings`.
+    """
+    values = read_variables(SharedVariables, load_configuration())
+    chosen = {
+        "ISTHMUS_HOME": values.home.absolute(),
+        "ISTHMUS_DAGSTER_URL": values.dagster_url,
+        "ISTHMUS_CODE_SERVER_PORT": values.code_server_port,
+        "ISTHMUS_RELAY_SERVER_PORT": values.relay_server_port,
+    }
+    set_variables({name: str(each) for name, each in chosen.items() if each is not None})
 
 
 def start_variable(chain: ChainId) -> str:

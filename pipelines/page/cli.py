@@ -9,13 +9,16 @@ import click
 @click.option("--port", type=int, default=3000, show_default=True)
 def page(workspaces: tuple[str, ...], host: str, port: int) -> int:
     """Serve Dagster's page until interrupted; 2 for a wrong setting."""
+    from indexer.config.settings import export_dagster_variables
     from indexer.errors import ConfigurationError
     from pipelines.page.settings import load_page_settings
+    from warehouse_schema.configuration import explain
 
     try:
         settings = load_page_settings(host, port)
+        export_dagster_variables()
     except ConfigurationError as error:
-        click.echo(error, err=True)
+        click.echo(explain(error), err=True)
         return 2
     from pipelines.page.server import serve
 

@@ -1,6 +1,5 @@
 """Settings of Dagster's page, read by its process alone. docs/settings.md lists them."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -11,6 +10,7 @@ from pydantic import BeforeValidator
 
 from indexer.config.settings import read_variables
 from indexer.errors import ConfigurationError
+from warehouse_schema.configuration import load_configuration
 from warehouse_schema.variables import Variables, variable
 
 LOGIN_VARIABLE = "ISTHMUS_PAGE_PASSWORD"
@@ -35,12 +35,14 @@ class PageVariables(Variables):
 
     password: Annotated[str | None, BeforeValidator(_password)] = variable(
         LOGIN_VARIABLE,
+        "page.password",
         "password of the user `operator`, 16 characters or more; unset: no login, the page is "
         "read-only and listens on this machine alone",
         secret=True,
     )
     origin: Annotated[str | None, BeforeValidator(_origin)] = variable(
         "ISTHMUS_PAGE_URL",
+        "page.url",
         "where browsers reach the page besides `localhost`, such as `https://dagster.example.com`",
     )
 
@@ -64,7 +66,9 @@ def load_page_settings(
     host: str, port: int, environment: Mapping[str, str] | None = None
 ) -> PageSettings:
     """Read the settings. Raises `ConfigurationError` that names every wrong variable."""
-    values = read_variables(PageVariables, os.environ if environment is None else environment)
+    values = read_variables(
+        PageVariables, load_configuration() if environment is None else environment
+    )
     if values.password is None and not _is_loopback(host):
         raise ConfigurationError(
             f"{LOGIN_VARIABLE} is not set, so the page listens on this machine alone, not on {host}"

@@ -156,13 +156,8 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "relay": ("relay", "devnet", "pipelines.relay", "pipelines.webhooks"),
     "dagster.EnvVar": ("pipelines.defs.resources",),
     "os.environ": (
-        "indexer.config.settings",
-        # Imports no other package, and its commands run before there is a database.
-        "warehouse_schema.location",
-        # Their keys are for their processes alone.
-        "api.settings",
-        "relay.settings",
-        "pipelines.page.settings",
+        # Over what isthmus.toml says.
+        "warehouse_schema.configuration",
     ),
     "os.environb": (),
     "os.getenv": (),

@@ -11,7 +11,7 @@ from indexer.config.settings import DatabaseVariables
 from pipelines.page.settings import PageVariables
 from relay.settings import RelayVariables
 from tests.architecture.imports import ROOT
-from warehouse_schema.variables import Variables, option_of
+from warehouse_schema.variables import Variables, declared_variables, option_of
 
 SECTIONS: tuple[tuple[str, str, type[Variables]], ...] = (
     (
@@ -29,13 +29,30 @@ HEAD = """\
 
 # Settings
 
-Every process reads environment variables once, at its start. Wrong settings stop it, and it names
-all of them at once. A variable `ISTHMUS_…` that is not on this page is an error too. An empty
-variable is an unset one, except that an empty `ISTHMUS_RPC_<CHAIN>` gives the chain no node.
+```toml
+# isthmus.toml; ISTHMUS_CONFIG is its path
+network = "testnet"
+database_url_file = "secrets/database-url"
 
-`<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
-`ISTHMUS_RPC_STELLAR_PUBNET`. A secret (marked `_FILE`) is in the variable, or in the file that the
-same name with `_FILE` at its end names.
+[chains."eip155:84532"]
+rpc = ["https://your-base-sepolia-node", "wss://your-base-sepolia-node"]
+start = 20000000
+
+[api]
+url = "https://api.example.com"
+```
+
+Every process reads `isthmus.toml` and environment variables once, at its start. A variable wins
+over its key in the file. Wrong settings stop the process, and it names all of them at once, with
+the line. A key or variable `ISTHMUS_…` that is not on this page is an error too. An empty variable
+is an unset one, except that an empty `ISTHMUS_RPC_<CHAIN>` gives the chain no node.
+
+`<CHAIN>` in a key is the chain id in quotes, `chains."eip155:1".rpc`; in a variable it is in
+capitals with `_`, `ISTHMUS_RPC_EIP155_1`. Lists are TOML lists of texts, in variables with commas
+between. A relative path in the file is relative to the file's folder.
+
+What is marked `_file` may be in a file: its key with `_file`, its variable with `_FILE` at the end
+name it. In isthmus.toml a secret, and a URL with a password, must be there.
 """
 
 
@@ -44,16 +61,17 @@ def document() -> str:
     parts = [HEAD]
     for title, about, model in SECTIONS:
         parts.append(
-            f"\n## {title}\n\n{about}\n\n| variable | default | meaning |\n|---|---|---|\n"
+            f"\n## {title}\n\n{about}\n\n| key | variable | default | meaning |\n"
+            "|---|---|---|---|\n"
         )
         parts += [_row(model, field_name) for field_name in _ordered(model)]
     return "".join(parts)
 
 
 def known_variables() -> str:
-    """warehouse_schema/variables.txt: a name a line."""
-    names = {name for _, _, model in SECTIONS for name, _ in model.names()}
-    return "".join(f"{name}\n" for name in sorted(names) if name.startswith("ISTHMUS_"))
+    """warehouse_schema/variables.txt: a variable a line."""
+    lines = {each.line() for _, _, model in SECTIONS for each in declared_variables(model)}
+    return "".join(f"{line}\n" for line in sorted(lines))
 
 
 def files() -> dict[Path, str]:
@@ -74,8 +92,12 @@ def _ordered(model: type[Variables]) -> list[str]:
 
 def _row(model: type[Variables], field_name: str) -> str:
     field = model.model_fields[field_name]
-    secret = " (`_FILE`)" if option_of(field, "secret") else ""
-    return f"| `{field.alias}`{secret} | {_default(field.default)} | {field.description} |\n"
+    key = option_of(field, "key")
+    named = "" if key is None else f"`{key}`"
+    file = " (`_file`)" if option_of(field, "has_file") else ""
+    return (
+        f"| {named}{file} | `{field.alias}` | {_default(field.default)} | {field.description} |\n"
+    )
 
 
 def _default(value: object) -> str:

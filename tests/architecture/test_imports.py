@@ -71,10 +71,10 @@ PLANTED = [
     ("indexer.orderbook.fold", "from sqlalchemy import func\nfunc.now()", "no clock"),
     ("indexer.ingest.ranges", "from devnet import world", "only devnet may"),
     ("api.app", "from indexer.chains.evm.reader import EvmReader", "only indexer and relay"),
-    ("indexer.ingest.ranges", "import os\nos.environ['A']", "only indexer.config.settings"),
+    ("indexer.ingest.ranges", "import os\nos.environ['A']", "only warehouse_schema.conf"),
     ("indexer.ingest.ranges", "import os as o\no.getenv('A')", "only nobody may"),
-    ("indexer.ingest.ranges", "from os import environ", "only indexer.config.settings"),
-    ("warehouse_schema.migrate", "import os\nos.environ.get('A')", "only indexer.config.settings"),
+    ("indexer.ingest.ranges", "from os import environ", "only warehouse_schema.conf"),
+    ("warehouse_schema.migrate", "import os\nos.environ.get('A')", "only warehouse_schema.conf"),
     ("pipelines.definitions", "import dagster as dg\ndg.EnvVar('A')", "defs.resources may"),
     ("api.orderbook.views", "from api.health.views import health", "features meet only in"),
 ]
@@ -89,7 +89,7 @@ def test_planted_violations_are_found() -> None:
 
 FINE = [
     ("warehouse_schema.embedded.launcher", "import psycopg"),
-    ("indexer.config.settings", "import os\nos.environ"),
+    ("warehouse_schema.configuration", "import os\nos.environ"),
     ("indexer.ingest.ranges", "import time\nfrom indexer.ingest.projections import apply"),
     ("indexer.facts.reorg", "from indexer.chains.ports import ChainReader"),
     ("indexer.decode.evm", "from . import evm_columns"),
