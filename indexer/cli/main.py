@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from indexer.cli import checks, days, maintenance, processes, ranges, redecode
+from indexer.cli import checks, days, doctor, maintenance, processes, ranges, redecode
 from indexer.cli.base import INTERRUPTED, LazyCommand, LazyGroup
 
 OTHER_PACKAGES = {
@@ -32,7 +32,7 @@ def isthmus() -> None:
 
 for _command in (
     *(processes.follow, processes.attest, processes.transfers),
-    *(checks.status, checks.check, checks.reconcile),
+    *(doctor.doctor, checks.status, checks.check, checks.reconcile),
     *(maintenance.clear, maintenance.quarantine, maintenance.repair),
     *(maintenance.rebuild, maintenance.forget),
     *(ranges.backfill, ranges.rescan, days.days, days.export, redecode.redecode),

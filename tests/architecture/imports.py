@@ -129,7 +129,11 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.chain_state": (*_ACTIONS, *_CHAINS, "indexer.chain_state"),
     "indexer.ingest": _INGEST,
     "indexer.analytics": _ANALYTICS,
-    "indexer.cli": (*_ANALYTICS, "indexer.cli"),
+    # Reads what every other part of the indexer knows how to read.
+    "indexer.doctor": (*_ANALYTICS, *_ACTIONS, "indexer.chain_state", "indexer.doctor"),
+    # What a group of checks is, for every package's.
+    "indexer.doctor.checks": _CONFIG,
+    "indexer.cli": (*_ANALYTICS, "indexer.doctor", "indexer.cli"),
     # Lazy loading, logs and errors of commands: light, for every package's.
     "indexer.cli.base": _CONFIG,
     "relay.cli": (*_ACTIONS, *_CHAINS, "indexer.policy", "indexer.cli.base"),
