@@ -9,12 +9,16 @@ import click
 def api(bind: str, workers: int | None) -> int:
     """Serve the API until interrupted; 2 for a wrong setting."""
     from api.server import default_workers, serve
+    from indexer.cli.base import print_error
+    from indexer.config.settings import log_format
     from indexer.errors import ConfigurationError
+    from indexer.logs import configure_logging
     from warehouse_schema.configuration import explain
 
+    configure_logging("api", log_format())
     try:
         serve("api.wsgi:app", bind=bind, workers=default_workers() if workers is None else workers)
     except ConfigurationError as error:
-        click.echo(f"isthmus api: {explain(error)}", err=True)
+        print_error(f"isthmus api: {explain(error)}")
         return 2
     return 0

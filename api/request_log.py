@@ -11,6 +11,8 @@ import traceback
 
 from flask import Flask, Response, g, request
 
+from indexer.logs import replace_log_context
+
 logger = logging.getLogger(__name__)
 
 _CLIENT_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
@@ -42,18 +44,23 @@ def _begin() -> None:
     # A proxy's id connects its log with ours; any other text is not let into the log.
     given = request.headers.get("X-Request-Id", "")
     g.request_id = given if _CLIENT_ID.fullmatch(given) else secrets.token_hex(16)
+    # A thread serves one request after the other.
+    replace_log_context(request_id=g.request_id)
     g.request_began = time.perf_counter()
 
 
 def _end(response: Response) -> Response:
     response.headers["X-Request-Id"] = g.request_id
+    milliseconds = round((time.perf_counter() - g.request_began) * 1000, 1)
     logger.info(
         # repr: a path may hold line breaks.
         "request id=%s method=%s path=%r status=%d ms=%.1f",
-        g.request_id,
-        request.method,
-        request.path,
-        response.status_code,
-        (time.perf_counter() - g.request_began) * 1000,
+        *(g.request_id, request.method, request.path, response.status_code, milliseconds),
+        extra={
+            "method": request.method,
+            "path": request.path,
+            "status": response.status_code,
+            "ms": milliseconds,
+        },
     )
     return response

@@ -1,5 +1,6 @@
 """Runs gunicorn with threads in this process: a signal to it stops the workers too."""
 
+import logging
 import os
 import resource
 import shutil
@@ -9,11 +10,15 @@ from typing import Any
 
 from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
+from gunicorn.glogging import Logger
 
 from api.settings import OFF, load_all_settings, set_metrics_folder
 from indexer.config.warehouse import database_url
 from indexer.errors import ConfigurationError
+from indexer.logs import adopt_loggers
 from warehouse_schema.configuration import explain
+
+logger = logging.getLogger(__name__)
 
 THREADS = 8
 """Requests that one worker serves at a time; each may hold one database connection."""
@@ -43,7 +48,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
     settings, own = load_all_settings()
     database_url(settings)
     if not own.proxies:
-        sys.stderr.write(f"{_NO_PROXY}\n")
+        logger.warning(_NO_PROXY)
     port = own.metrics.rpartition(":")[2]
     if own.metrics != OFF and bind.rpartition(":")[2] == port:
         # The port of a request decides whether it gets metrics.
@@ -80,13 +85,23 @@ def serve(app: str, *, bind: str, workers: int) -> None:
             shutil.rmtree(folder)
 
 
+class ServerLog(Logger):  # type: ignore[misc]
+    """Gunicorn's own lines, in the format of all others where that is JSON."""
+
+    def setup(self, cfg: Any) -> None:
+        """Called at the start and after SIGHUP."""
+        super().setup(cfg)
+        adopt_loggers("gunicorn.error", "gunicorn.access")
+
+
 class ApiServer(WSGIApplication):  # type: ignore[misc]
     """Gunicorn that removes the open streams of ended workers from the metrics."""
 
     def load_config(self) -> None:
-        """The command line, and a hook that it cannot name."""
+        """The command line, and what it cannot name."""
         super().load_config()
         self.cfg.set("child_exit", _forget)
+        self.cfg.set("logger_class", ServerLog)
 
     def load_wsgiapp(self) -> Any:
         """The app. A wrong setting ends the server with its message."""

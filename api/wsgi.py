@@ -3,7 +3,6 @@
 Each worker process imports this for itself, so no connection and no thread crosses a fork.
 """
 
-import logging
 import time
 
 from werkzeug.middleware.proxy_fix import ProxyFix
@@ -30,8 +29,10 @@ from api.stream.limits import StreamLimits
 from indexer.chain_state.evm import open_evm_state
 from indexer.chain_state.fees import open_fees
 from indexer.chain_state.stellar import open_stellar_state
+from indexer.config.settings import log_format
 from indexer.config.warehouse import open_engine
 from indexer.ingest.readers import open_accounts
+from indexer.logs import configure_logging
 from warehouse_schema.identifiers import UnixSeconds
 
 
@@ -46,9 +47,7 @@ def _book_age() -> int | None:
     return None if book is None else max(0, _now() - book.close_time)
 
 
-logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-# At INFO it logs the URL of each request, and with it the accounts that we look up.
-logging.getLogger("httpx").setLevel(logging.WARNING)
+configure_logging("api", log_format())
 
 _settings, _own = load_all_settings()
 _sep10 = sep10_from_settings(_own, _settings.network.stellar.passphrase)

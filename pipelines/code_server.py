@@ -23,8 +23,10 @@ from dagster._core.utils import FuturesAwareThreadPoolExecutor
 from dagster._grpc.server import DagsterApiServer, DagsterGrpcServer
 from dagster._utils.log import configure_loggers
 
-from indexer.config.settings import export_dagster_variables
+from indexer.cli.base import print_error
+from indexer.config.settings import export_dagster_variables, log_format
 from indexer.errors import ConfigurationError
+from indexer.logs import adopt_loggers, configure_logging
 from warehouse_schema.configuration import explain
 
 _PRELOAD = ("pipelines.code_server", "pipelines.storage")
@@ -56,14 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=4000)
     options = parser.parse_args(arguments)
+    if log_format() == "json":
+        # Text lines are Dagster's, under handlers of its own.
+        configure_logging(f"code_server {options.module}", "json")
     try:
         export_dagster_variables()
         # Before the fork server imports it too: a settings error is one sentence, no traceback.
         import_module(options.module)
     except ConfigurationError as error:
-        print(explain(error), file=sys.stderr)
+        print_error(explain(error))
         sys.exit(2)
     configure_loggers()
+    adopt_loggers("dagster")
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end.set())

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from indexer.errors import CallReverted, PermanentChainError, RetryableChainError
+from indexer.logs import log_context
 from indexer.policy.paid_failures import reason_to_wait
 from relay import failures, slots
 from relay.jobs.sources import JobSource
@@ -79,13 +80,14 @@ class AccountRelay(Generic[C]):
         job_of = {(job.purpose, job.key): job for job in jobs}
         for slot in pending:
             job = job_of.get((slot.purpose, slot.key))
-            step = self._sender.next_step(slot, finalized)
-            if step is SlotStep.CHECK_NONCE and self._is_nonce_taken(conn, slot):
-                step = CloseSlot("nonce_taken", native_amount(self.account.chain, 0))
-            if isinstance(step, CloseSlot):
-                self._close_slot(conn, slot, step, job, turn)
-            elif step is SlotStep.REPLACE:
-                self._replace(conn, slot, job, turn)
+            with log_context(transfer=slot.subject):
+                step = self._sender.next_step(slot, finalized)
+                if step is SlotStep.CHECK_NONCE and self._is_nonce_taken(conn, slot):
+                    step = CloseSlot("nonce_taken", native_amount(self.account.chain, 0))
+                if isinstance(step, CloseSlot):
+                    self._close_slot(conn, slot, step, job, turn)
+                elif step is SlotStep.REPLACE:
+                    self._replace(conn, slot, job, turn)
         error = self._start_jobs(conn, jobs, state, turn)
         with conn.begin():
             pending = slots.open_slots(conn, self.account)
@@ -241,7 +243,9 @@ class AccountRelay(Generic[C]):
             if turn.opened == room:
                 return None
             try:
-                refusal = None if self._sender.is_done(job) else self._start(conn, job, state, turn)
+                with log_context(transfer=job.subject):
+                    is_done = self._sender.is_done(job)
+                    refusal = None if is_done else self._start(conn, job, state, turn)
             except (RetryableChainError, PermanentChainError) as error:
                 # Nodes may fail for this job alone: others come first next time.
                 self._backoff.failed(job.key)

@@ -5,7 +5,7 @@ from dataclasses import astuple
 import click
 
 from indexer.addresses import evm_address
-from indexer.cli.base import operator_command
+from indexer.cli.base import operator_command, print_line
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import open_engine
 from indexer.loops import stop_requested
@@ -31,11 +31,11 @@ def run() -> int:
     """Send what is owed until interrupted."""
     settings, accounts = load_relay()
     for each in accounts:
-        print(f"{each.chain.id}: {address_of(each)}", flush=True)
+        print_line(f"{each.chain.id}: {address_of(each)}")
 
     def print_turn(chain: ChainId, turn: TurnReport) -> None:
         if any(astuple(turn)):
-            print(f"{chain}: {turn}", flush=True)
+            print_line(f"{chain}: {turn}")
 
     should_stop = stop_requested()
     engine = open_engine(settings, "relay", pool_size=POOL_SIZE)
@@ -115,7 +115,7 @@ def refund(transfer: str, token: str | None) -> int:
 def webhooks() -> int:
     """Send webhooks until interrupted."""
     settings, sender = load_webhooks()
-    print(f"webhooks are signed by {encode_public_key(sender.key)}", flush=True)
+    print_line(f"webhooks are signed by {encode_public_key(sender.key)}")
     should_stop = stop_requested()
     engine = open_engine(settings, "relay", pool_size=1)
     try:
@@ -123,7 +123,7 @@ def webhooks() -> int:
             engine,
             sender,
             should_stop=should_stop,
-            on_progress=lambda sent: print(sent, flush=True),
+            on_progress=print_line,
         )
     finally:
         engine.dispose()

@@ -18,6 +18,7 @@ from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import EvmChain, Network, StellarChain
 from indexer.config.settings import Settings
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
+from indexer.logs import log_context
 from indexer.loops import pause, pause_on_outage
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries, StellarDeliveries
@@ -140,7 +141,10 @@ def _run_worker(
     reports: _Reports,
 ) -> None:
     chain = account.chain.id
-    with _open_worker(settings, account, role) as worker:
+    with (
+        log_context(chain=chain, account=address_of(account)),
+        _open_worker(settings, account, role) as worker,
+    ):
         while not should_stop():
             with (
                 pause_on_outage(f"relay {chain}", lambda: pause(_RETRY_SECONDS, should_stop)),

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, select
 from api.errors import NotFound
 from api.parsing import canonical_hex
 from api.transfers.requests import TransferPageRequest
+from indexer.logs import add_log_context
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers
@@ -31,6 +32,7 @@ def access_transfer(conn: Connection, owner: StellarAddress, transfer: str) -> O
     query = select(transfers.c.id).where(transfers.c.id == transfer_id, transfers.c.owner == owner)
     if transfer_id is None or conn.scalar(query) is None:
         raise NotFound("you have no such transfer", code="TRANSFER_NOT_FOUND")
+    add_log_context(transfer=transfer_id)
     return OwnedTransferId(transfer_id)
 
 

@@ -20,6 +20,7 @@ from api.transfers.requests import NewTransfer
 from indexer.bridges.deposit_address.factory import Deposit, deposit_address, deposit_of_transfer
 from indexer.config.networks import EvmChain, Network
 from indexer.facts.status import chain_status_on
+from indexer.logs import add_log_context
 from indexer.transfers import state_machine
 from indexer.transfers.read import read_transfers
 from indexer.transfers.store import lock_transfers
@@ -69,6 +70,7 @@ def create_transfer(
                 code="IDEMPOTENCY_KEY_REUSED",
                 transfer=existing.id,
             )
+        add_log_context(transfer=existing.id)
         return CreatedTransfer(OwnedTransferId(existing.id), is_new=False)
     quote = _usable_quote(conn, owner, body.quote_id)
     chains = (quote.source_chain, quote.dest_chain)
@@ -82,6 +84,7 @@ def create_transfer(
     # The terms of a deposit address have whole seconds.
     expires = (started + timedelta(seconds=seconds)).replace(microsecond=0)
     transfer = OwnedTransferId(secrets.token_hex(16))
+    add_log_context(transfer=transfer)
     deposit = None
     if quote.funding_mode == "deposit_address":
         deposit = _agree_deposit(network, quote, transfer, expires)

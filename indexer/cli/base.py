@@ -1,4 +1,4 @@
-"""What the commands of `isthmus` share: lazy loading, log format, errors in one sentence."""
+"""What the commands of `isthmus` share: lazy loading, logs, errors in one sentence."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -63,22 +63,43 @@ def operator_command(run: Callable[P, int]) -> Callable[P, int]:
         # Imported here: `--help` needs none of it.
         from sqlalchemy.exc import OperationalError
 
+        from indexer.config.settings import log_format
         from indexer.errors import ConfigurationError, IndexerError
+        from indexer.logs import configure_logging
         from warehouse_schema.configuration import explain
 
-        logging.basicConfig(
-            level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-        )
-        logging.getLogger("httpx").setLevel(logging.WARNING)
+        # `relay run` of `isthmus relay run`.
+        path = click.get_current_context().command_path
+        configure_logging(path.partition(" ")[2], log_format())
         try:
             return run(*args, **kwargs)
         except IndexerError as error:
             is_setting = isinstance(error, ConfigurationError)
             text = explain(error) if is_setting else str(error)
-            click.echo(f"{type(error).__name__}: {text}", err=True)
+            print_error(f"{type(error).__name__}: {text}")
             return 2 if is_setting else 1
         except OperationalError as error:
-            click.echo(f"the database of DATABASE_URL: {error.orig}", err=True)
+            print_error(f"the database of DATABASE_URL: {error.orig}")
             return 1
 
     return wrapped
+
+
+def print_line(line: object) -> None:
+    """Print progress of a process that runs for long; where logs are JSON, log it."""
+    from indexer.logs import logs_json
+
+    if logs_json():
+        logging.getLogger("isthmus").info("%s", line)
+    else:
+        print(line, flush=True)
+
+
+def print_error(message: str) -> None:
+    """Print the error that ends a command to stderr; where logs are JSON, log it."""
+    from indexer.logs import logs_json
+
+    if logs_json():
+        logging.getLogger("isthmus").error("%s", message)
+    else:
+        click.echo(message, err=True)

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import click
 
-from indexer.cli.base import operator_command
+from indexer.cli.base import operator_command, print_line
 
 
 @click.command()
@@ -21,10 +21,9 @@ def follow(chain: str) -> int:
     from warehouse_schema.identifiers import ChainId
 
     def print_progress(progress: RangeProgress) -> None:
-        print(
+        print_line(
             f"{progress.chain} at {progress.height}, {progress.lag_blocks} blocks and "
-            f"{progress.lag_seconds} s behind, {progress.events} events",
-            flush=True,
+            f"{progress.lag_seconds} s behind, {progress.events} events"
         )
 
     should_stop = stop_requested()
@@ -43,12 +42,9 @@ def follow(chain: str) -> int:
 def attest() -> int:
     """Ask the attestation service about open burns until interrupted."""
     from indexer.config.warehouse import open_warehouse
-    from indexer.ingest.attestations import PollProgress, poll_attestations
+    from indexer.ingest.attestations import poll_attestations
     from indexer.ingest.readers import open_services
     from indexer.loops import stop_requested
-
-    def print_progress(progress: PollProgress) -> None:
-        print(progress, flush=True)
 
     should_stop = stop_requested()
     with (
@@ -61,7 +57,7 @@ def attest() -> int:
             iris,
             scan=scan,
             should_stop=should_stop,
-            on_progress=print_progress,
+            on_progress=print_line,
         )
     return 0
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
@@ -22,6 +22,7 @@ from indexer.config.networks import log_proof_variable as log_proof_variable
 from indexer.config.networks import rpc_variable as rpc_variable
 from indexer.config.networks import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
+from indexer.logs import LogFormat
 from warehouse_schema.configuration import child_environment as child_environment
 from warehouse_schema.configuration import load_configuration, set_variables
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
@@ -42,6 +43,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 SIGNING_NETWORK_VARIABLE = "ISTHMUS_DEVNET_PASSPHRASE"
+LOG_FORMAT_VARIABLE = "ISTHMUS_LOG_FORMAT"
 _PASSPHRASE_FILES = {"standalone": "devnet", "testnet": "testnet"}
 """Choice → network file whose passphrase it is."""
 
@@ -74,6 +76,12 @@ def _operator(text: str) -> EvmAddress:
         return evm_address(text)
     except ValueError as error:
         raise ValueError(f"must be an address 0x…: {error}") from None
+
+
+def _log_format(text: str) -> str:
+    if text not in get_args(LogFormat):
+        raise ValueError("must be text or json")
+    return text
 
 
 def _local_iris(text: str) -> str:
@@ -137,6 +145,13 @@ class SharedVariables(LocationVariables):
         "devnet only: passphrase of the local Stellar chain, `standalone` or `testnet`; wallets "
         "sign for public networks alone",
         "standalone",
+    )
+    log_format: Annotated[LogFormat, BeforeValidator(_log_format)] = variable(
+        LOG_FORMAT_VARIABLE,
+        "log_format",
+        "lines of the log: `text`, or `json` with one object per line "
+        "(docs/operations/logs-and-traces.md)",
+        "text",
     )
     executor: str | None = variable(
         "ISTHMUS_EXECUTOR",
@@ -202,6 +217,15 @@ class Settings:
     def followed(self) -> tuple[Chain, ...]:
         """Chains that have a node."""
         return tuple(chain for chain in self.network.chains if self.nodes.get(chain.id))
+
+
+def log_format(environment: Mapping[str, str] | None = None) -> LogFormat:
+    """Format of log lines, for errors of the settings too: a wrong one is `text` here.
+
+    `load_settings` names it, with everything else that is wrong.
+    """
+    given = load_configuration(environment)
+    return "json" if given.get(LOG_FORMAT_VARIABLE) == "json" else "text"
 
 
 def load_settings(

@@ -21,6 +21,7 @@ from indexer.ingest.ranges import (
     ingest_range,
     update_finality,
 )
+from indexer.logs import log_context
 from indexer.loops import pause, pause_on_outage
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -62,6 +63,7 @@ def follow(
         while not should_stop():
             # A lost session's lease is taken again before anything is written.
             with (
+                log_context(chain=reader.chain),
                 pause_on_outage(loop, backoff.pause),
                 follower_lease(engine, reader.chain) as conn,
             ):

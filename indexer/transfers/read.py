@@ -51,7 +51,7 @@ def _read(loaded: LoadedTransfer) -> TransferReading:
         return TransferReading(loaded, fold_transfer(loaded.inputs))
     except IllegalTransition as error:
         terms = loaded.inputs.terms
-        logger.error("illegal stage transfer=%s: %s", terms.id, error)
+        logger.error("illegal stage transfer=%s: %s", terms.id, error, extra={"transfer": terms.id})
         held = TransferState(
             stage="ON_HOLD",
             status=state_machine.status("ON_HOLD", terms.source_chain, terms.dest_chain),

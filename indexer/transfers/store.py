@@ -190,7 +190,11 @@ def refold_transfers(
             before.stage, row.stage, rewound=rewound
         ):
             now, was = row.stage, before.stage
-            logger.error("illegal stage transfer=%s: %s after %s", row.transfer, now, was)
+            logger.error(
+                "illegal stage transfer=%s: %s after %s",
+                *(row.transfer, now, was),
+                extra={"transfer": row.transfer},
+            )
             detail = f"{now} came after {was}"
             raise_alarm(conn, ChainId(row.source_chain), ILLEGAL, row.transfer, detail)
     _write(conn, changed, stored)

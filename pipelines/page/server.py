@@ -10,6 +10,7 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster_webserver.app import create_app_from_workspace_process_context
 from dagster_webserver.version import __version__
 
+from indexer.logs import logs_json
 from pipelines.page.guard import Guard
 from pipelines.page.settings import PageSettings
 
@@ -34,6 +35,8 @@ def serve(settings: PageSettings, workspaces: list[str]) -> None:
                 host=settings.host,
                 port=settings.port,
                 log_level="warning",
+                # Its own handlers, unless logs are JSON.
+                log_config=None if logs_json() else uvicorn.config.LOGGING_CONFIG,
                 # A page that is open in a browser keeps its WebSocket.
                 timeout_graceful_shutdown=_STOP_SECONDS,
             )

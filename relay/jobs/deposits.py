@@ -168,7 +168,11 @@ class EvmDeposits:
         except (ValueError, ConfigurationError) as error:
             problem = str(error)
         if row.id not in self._logged:
-            logger.error("wrong address chain=%s transfer=%s: %s", self._chain.id, row.id, problem)
+            logger.error(
+                "wrong address chain=%s transfer=%s: %s",
+                *(self._chain.id, row.id, problem),
+                extra={"transfer": row.id},
+            )
             self._logged.add(row.id)
         return None
 

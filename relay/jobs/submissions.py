@@ -191,7 +191,11 @@ class Submitter:
                 slots.open_slot(conn, AccountId(self._chain.id, tx), slot, signed.max_cost)
                 set_obstacle(conn, each.transfer, None)
             turn.opened += 1
-            logger.info("signed chain=%s transfer=%s tx=%s", self._chain.id, each.transfer, tx)
+            logger.info(
+                "signed chain=%s transfer=%s tx=%s",
+                *(self._chain.id, each.transfer, tx),
+                extra={"transfer": each.transfer},
+            )
         return first_error
 
     def _may_pay(self, conn: Connection, each: QueuedSubmission, turn: TurnReport) -> bool:
@@ -243,6 +247,7 @@ class Submitter:
         logger.info(
             "closed chain=%s purpose=submit transfer=%s tx=%s outcome=%s spent=%d",
             *(self._chain.id, slot.subject, slot.key, step.outcome, step.spent),
+            extra={"transfer": slot.subject},
         )
 
     def _is_over_budget(self, conn: Connection, cost: NativeAmount) -> bool:

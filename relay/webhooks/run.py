@@ -215,5 +215,6 @@ class _Session:
                     "given up webhook=%s number=%d answer=%s stopped=%s",
                     *(due.webhook, due.event.number, answer.status or answer.error),
                     decision.stopped,
+                    extra={"transfer": due.event.transfer},
                 )
         return DeliveryCounts(delivered, failed, given_up)

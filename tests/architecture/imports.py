@@ -60,6 +60,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "pipelines.page.cli": ("click",),
     "api.cli": ("click",),
     "devnet.cli": ("click",),
+    "indexer.logs": ("pythonjsonlogger",),
     # Settings are pydantic-settings models.
     "warehouse_schema.location": ("pydantic",),
     "warehouse_schema.variables": ("pydantic", "pydantic_settings", "typing_extensions"),
@@ -86,7 +87,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 }
 """Module → what it alone may import more, and why."""
 
-_VALUES = ("indexer.errors", "indexer.addresses", "indexer.loops")
+_VALUES = ("indexer.errors", "indexer.addresses", "indexer.loops", "indexer.logs")
 _CONFIG = (*_VALUES, "indexer.notifications", "indexer.config")
 _CHAINS = (*_CONFIG, "indexer.chains")
 _EVENTS = (
@@ -106,6 +107,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
     "indexer.loops": (),
+    "indexer.logs": (),
     "indexer.notifications": (),
     "indexer.config": _CONFIG,
     "indexer.chains.http": (*_CONFIG, "indexer.chains.http"),

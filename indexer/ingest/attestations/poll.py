@@ -145,6 +145,7 @@ def _ask_iris(network: Network, iris: Iris, wait: WaitingMessage) -> IrisMessage
                 nonce,
                 reply.accepted,
                 printable_line(reply.detail),
+                extra={"movement": nonce},
             )
     domain = network.chain(wait.chain).cctp_domain
     if domain is None:

@@ -93,7 +93,11 @@ def record(
 def _record_failure(
     conn: Connection, network: Network, wait: WaitingMessage, error: IndexerError, now: int
 ) -> None:
-    logger.warning("%s chain=%s subject=%s: %s", wait.service, wait.chain, wait.subject, error)
+    logger.warning(
+        "%s chain=%s subject=%s: %s",
+        *(wait.service, wait.chain, wait.subject, error),
+        extra={"chain": wait.chain},
+    )
     seconds = seconds_to_wait(network, wait, now, is_fast=False)
     if isinstance(error, ServiceRefused):
         raise_alarm(conn, wait.chain, REFUSED, wait.subject, printable_line(str(error)))
@@ -153,10 +157,18 @@ def _store(conn: Connection, network: Network, finding: Attestation) -> bool:
     if finding.refusal is None:
         clear_alarm(conn, chain, UNVERIFIED, subject)
         clear_alarm(conn, chain, UNVERIFIED, "attesters")
-        logger.info("attested chain=%s tx=%s nonce=%s", chain, finding.source_tx, finding.nonce)
+        logger.info(
+            "attested chain=%s tx=%s nonce=%s",
+            *(chain, finding.source_tx, finding.nonce),
+            extra={"chain": chain, "movement": finding.nonce},
+        )
     else:
         # Without attesters in the network file, one alarm stands for all messages.
         alarmed = subject if network.attesters else "attesters"
         raise_alarm(conn, chain, UNVERIFIED, alarmed, f"{subject}: {finding.refusal}")
-        logger.error("unverified chain=%s tx=%s: %s", chain, finding.source_tx, finding.refusal)
+        logger.error(
+            "unverified chain=%s tx=%s: %s",
+            *(chain, finding.source_tx, finding.refusal),
+            extra={"chain": chain, "movement": finding.nonce},
+        )
     return True
