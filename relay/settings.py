@@ -131,7 +131,7 @@ class RelayVariables(Variables):
             for name in given:
                 other = name.replace(service, key, 1)
                 if name.startswith(service) and other in given:
-                    yield f"{other} and {name} are both set; leave one of them out"
+                    yield f"{other}_FILE and {name} are both set; leave one of them out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def need_webhook_poster(network: Network) -> WebhookSender:
     poster = load_webhook_poster(network)
     if poster is None:
         raise ConfigurationError(
-            f"neither {WEBHOOK_KEY} nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
+            f"neither {WEBHOOK_KEY}_FILE nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
         )
     return poster
 
@@ -247,13 +247,14 @@ def load_webhook_poster(
     if values.webhook_kms is not None:
         key = cast(StellarKey, _maker(WEBHOOK_KMS, values.webhook_kms)())
     elif values.webhook_key is not None:
-        key = LocalStellarKey.from_text(values.webhook_key, WEBHOOK_KEY)
+        key = LocalStellarKey.from_text(values.webhook_key, f"{WEBHOOK_KEY}_FILE")
     else:
         return None
     others = [*_stellar_keys(values, _SENDER, stellar), *_stellar_keys(values, _SPONSOR, stellar)]
     if key.public_key in [each.public_key for each in others]:
         raise ConfigurationError(
-            f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
+            f"the key of webhooks ({WEBHOOK_KEY}_FILE) signs transactions as well: make one of "
+            "its own"
         )
     if network.name == "devnet":
         return WebhookSender(key, admits=lambda address: address.is_loopback or is_public(address))
@@ -327,12 +328,12 @@ def _evm_key(values: RelayVariables, chain: ChainId) -> EvmKey | None:
         return cast(EvmKey, _maker(f"{_PREFIX}KMS_{name}", values.kms[name])(chain))
     if name not in values.key:
         return None
-    return LocalEvmKey.from_text(values.key[name], f"{_PREFIX}KEY_{name}")
+    return LocalEvmKey.from_text(values.key[name], f"{_PREFIX}KEY_{name}_FILE")
 
 
 def _stellar_keys(values: RelayVariables, kind: str, chain: ChainId) -> Sequence[StellarKey]:
     name = variable_suffix(chain)
-    variable_name = f"{_PREFIX}{kind}_{name}"
+    variable_name = f"{_PREFIX}{kind}_{name}_FILE"
     texts, services = (
         (values.key, values.kms) if kind == _SENDER else (values.sponsor, values.sponsor_kms)
     )
