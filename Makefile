@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page proxy screenshots check format bench chaos fuzz replay contracts settings openapi lock clean
+.PHONY: help setup prerequisites demo test page proxy hsm screenshots check format bench chaos fuzz replay contracts settings openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ page: setup ## Tests of the market page in a headless Chromium: CHROMIUM, or one
 
 proxy: setup ## Tests of deploy/nginx.conf against a real nginx: Debian's nginx-light
 	$(BIN)/python -m pytest tests/api/proxy $(PYTEST)
+
+hsm: setup ## Tests of PKCS#11 keys on a token of SoftHSM: Debian's softhsm2
+	$(BIN)/python -m pytest tests/relay/hsm $(PYTEST)
 
 screenshots: setup ## Take the docs' pictures of the market page anew, of a demo; needs Chromium
 	$(BIN)/python -m tests.system.page.screenshots

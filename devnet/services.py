@@ -192,7 +192,7 @@ def _code_server(name: str, module: str, port: int, variables: Mapping[str, str]
 
 
 def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
-    """Dagster's page; read-only unless the variables name a file with `PAGE_PASSWORD`."""
+    """Dagster's page; read-only unless the variables hold `PAGE_PASSWORD`."""
     where = ("--host", HOST, "--port", str(ports.page))
     return ChildSpec(
         name="dagster-page",
@@ -204,14 +204,16 @@ def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     )
 
 
-def daemon(
-    ports: Ports, variables: Mapping[str, str], page_password: str | None = None
-) -> ChildSpec:
-    """The daemon, which evaluates sensors and starts runs; ready when the page calls it healthy."""
+def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """The daemon, which evaluates sensors and starts runs; ready when the page calls it healthy.
+
+    The variables hold `PAGE_PASSWORD` where the page's do.
+    """
+    password = variables.get(PAGE_PASSWORD)
     return ChildSpec(
         name="dagster-daemon",
         command=_python("dagster._daemon", "run", *_workspaces()),
-        ready=lambda: _daemon_is_healthy(ports.page_url, page_password),
+        ready=lambda: _daemon_is_healthy(ports.page_url, password),
         stop_timeout=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
         directory=PROJECT,

@@ -86,7 +86,7 @@ def run_relay(
     of them; any other error ends all of them.
     """
     if not accounts:
-        raise ConfigurationError("no chain has a key (ISTHMUS_RELAY_KEY_…_FILE): nothing to relay")
+        raise ConfigurationError("no chain has a key (ISTHMUS_RELAY_KEY_…): nothing to relay")
     ended = threading.Event()
     reports: _Reports = SimpleQueue()
     workers = _workers(accounts)
@@ -114,7 +114,8 @@ def run_relay(
 def _workers(accounts: Sequence[RelayAccount]) -> list[tuple[RelayAccount, _Role]]:
     """One sender per account, one check of recipients per chain, one submitter on Stellar."""
     workers: list[tuple[RelayAccount, _Role]] = [(each, "send") for each in accounts]
-    workers += [(each, "check_recipients") for each in accounts if isinstance(each, EvmAccount)]
+    first_evm = {each.chain.id: each for each in reversed(accounts) if isinstance(each, EvmAccount)}
+    workers += [(each, "check_recipients") for each in first_evm.values()]
     payer = next((each for each in accounts if isinstance(each, StellarAccount)), None)
     if payer is not None:
         workers += [(payer, "submit"), (payer, "check_recipients")]

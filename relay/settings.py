@@ -4,11 +4,11 @@ docs/settings.md lists them. Amounts are wei or stroops. A chain without a key i
 One key may serve several EVM chains; no key both sends and sponsors.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TypeAlias, cast
+from pathlib import Path
+from typing import TypeAlias
 
 from indexer.config.networks import EvmChain, Network, StellarChain
 from indexer.config.settings import (
@@ -34,6 +34,7 @@ from relay.keys import (
     stellar_address,
 )
 from relay.limits import SpendLimits
+from relay.signing.services import SigningSettings, load_evm_keys, load_stellar_keys
 from relay.webhooks.post import is_public
 from relay.webhooks.run import WebhookSender
 from warehouse_schema.configuration import load_configuration
@@ -57,14 +58,15 @@ class RelayVariables(Variables):
     key: dict[str, str] = variable(
         "ISTHMUS_RELAY_KEY_<CHAIN>",
         "relay.chains.<CHAIN>.key",
-        "key that signs there: 64 hex digits, on Stellar a seed `S…`, or several with commas "
-        "between: channels, each with one transaction under way",
+        "key that signs there: 64 hex digits, on Stellar a seed `S…`; several with commas between "
+        "are accounts that share the work, on Stellar with one transaction under way each",
         secret=True,
     )
     kms: dict[str, str] = variable(
         "ISTHMUS_RELAY_KMS_<CHAIN>",
         "relay.chains.<CHAIN>.kms",
-        "key service in its place, `module:name`: a callable that returns the key of a chain id",
+        "key service in its place: `aws-kms:…`, `gcp-kms:…`, `vault:…`, `pkcs11:…`, or "
+        "`module:name`: a callable that returns the key of a chain id; several with commas between",
     )
     budget: dict[str, Count] = variable(
         "ISTHMUS_RELAY_BUDGET_<CHAIN>",
@@ -119,7 +121,24 @@ class RelayVariables(Variables):
     webhook_kms: str | None = variable(
         WEBHOOK_KMS,
         "webhooks.kms",
-        "key service in its place, `module:name`: a callable without arguments",
+        "key service in its place: as for the relay, one key; a callable gets no argument",
+    )
+    pkcs11_module: Path | None = variable(
+        "ISTHMUS_PKCS11_MODULE",
+        "signing.pkcs11_module",
+        "PKCS#11 library of an HSM, such as `/usr/lib/softhsm/libsofthsm2.so`",
+    )
+    pkcs11_pin: str | None = variable(
+        "ISTHMUS_PKCS11_PIN",
+        "signing.pkcs11_pin",
+        "PIN of the HSM's user that may sign",
+        secret=True,
+    )
+    vault_token_file: Path | None = variable(
+        "ISTHMUS_VAULT_TOKEN_FILE",
+        "signing.vault_token_file",
+        "file of Vault's token, as Vault Agent writes it, read at each signature; unset: Vault's "
+        "own `VAULT_TOKEN` or `~/.vault-token`",
     )
 
     @classmethod
@@ -131,7 +150,12 @@ class RelayVariables(Variables):
             for name in given:
                 other = name.replace(service, key, 1)
                 if name.startswith(service) and other in given:
-                    yield f"{other}_FILE and {name} are both set; leave one of them out"
+                    yield f"{other} and {name} are both set; leave one of them out"
+
+    @property
+    def signing(self) -> SigningSettings:
+        """Settings of key services."""
+        return SigningSettings(self.pkcs11_module, self.pkcs11_pin, self.vault_token_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +242,7 @@ def need_webhook_poster(network: Network) -> WebhookSender:
     poster = load_webhook_poster(network)
     if poster is None:
         raise ConfigurationError(
-            f"neither {WEBHOOK_KEY}_FILE nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
+            f"neither {WEBHOOK_KEY} nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
         )
     return poster
 
@@ -245,16 +269,17 @@ def load_webhook_poster(
     )
     key: StellarKey
     if values.webhook_kms is not None:
-        key = cast(StellarKey, _maker(WEBHOOK_KMS, values.webhook_kms)())
+        [key, *more] = load_stellar_keys(WEBHOOK_KMS, values.webhook_kms, values.signing)
+        if more:
+            raise ConfigurationError(f"{WEBHOOK_KMS} names several keys; webhooks have one")
     elif values.webhook_key is not None:
-        key = LocalStellarKey.from_text(values.webhook_key, f"{WEBHOOK_KEY}_FILE")
+        key = LocalStellarKey.from_text(values.webhook_key, WEBHOOK_KEY)
     else:
         return None
     others = [*_stellar_keys(values, _SENDER, stellar), *_stellar_keys(values, _SPONSOR, stellar)]
     if key.public_key in [each.public_key for each in others]:
         raise ConfigurationError(
-            f"the key of webhooks ({WEBHOOK_KEY}_FILE) signs transactions as well: make one of "
-            "its own"
+            f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
         )
     if network.name == "devnet":
         return WebhookSender(key, admits=lambda address: address.is_loopback or is_public(address))
@@ -310,51 +335,44 @@ def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[Rel
     for chain in network.evm:
         name = variable_suffix(chain.id)
         with collected():
-            signer = _evm_key(values, chain.id)
-            if signer is not None:
-                limits = SpendLimits(
-                    Wei(values.budget.get(name, EVM_LIMITS.budget)),
-                    Wei(values.floor.get(name, EVM_LIMITS.floor)),
-                )
-                found.append(EvmAccount(chain, signer, limits))
+            limits = SpendLimits(
+                Wei(values.budget.get(name, EVM_LIMITS.budget)),
+                Wei(values.floor.get(name, EVM_LIMITS.floor)),
+            )
+            found += [EvmAccount(chain, key, limits) for key in _evm_keys(values, chain.id)]
     if problems:
         raise WrongSettings(problems)
     return tuple(found)
 
 
-def _evm_key(values: RelayVariables, chain: ChainId) -> EvmKey | None:
+def _evm_keys(values: RelayVariables, chain: ChainId) -> Sequence[EvmKey]:
     name = variable_suffix(chain)
+    variable_name = f"{_PREFIX}KEY_{name}"
+    keys: list[EvmKey]
     if name in values.kms:
-        return cast(EvmKey, _maker(f"{_PREFIX}KMS_{name}", values.kms[name])(chain))
-    if name not in values.key:
-        return None
-    return LocalEvmKey.from_text(values.key[name], f"{_PREFIX}KEY_{name}_FILE")
+        variable_name = f"{_PREFIX}KMS_{name}"
+        keys = load_evm_keys(variable_name, values.kms[name], values.signing, chain)
+    else:
+        texts = values.key[name].split(",") if name in values.key else []
+        keys = [LocalEvmKey.from_text(text.strip(), variable_name) for text in texts]
+    if len({evm_address(key) for key in keys}) != len(keys):
+        raise ConfigurationError(f"{variable_name} names one key twice")
+    return keys
 
 
 def _stellar_keys(values: RelayVariables, kind: str, chain: ChainId) -> Sequence[StellarKey]:
     name = variable_suffix(chain)
-    variable_name = f"{_PREFIX}{kind}_{name}_FILE"
+    variable_name = f"{_PREFIX}{kind}_{name}"
     texts, services = (
         (values.key, values.kms) if kind == _SENDER else (values.sponsor, values.sponsor_kms)
     )
+    keys: list[StellarKey]
     if name in services:
-        maker = _maker(f"{_PREFIX}{_KMS[kind]}_{name}", services[name])
-        return [cast(StellarKey, maker(chain))]
-    seeds = texts[name].split(",") if name in texts else []
-    keys = [LocalStellarKey.from_text(seed.strip(), variable_name) for seed in seeds]
+        variable_name = f"{_PREFIX}{_KMS[kind]}_{name}"
+        keys = load_stellar_keys(variable_name, services[name], values.signing, chain)
+    else:
+        seeds = texts[name].split(",") if name in texts else []
+        keys = [LocalStellarKey.from_text(seed.strip(), variable_name) for seed in seeds]
     if len({stellar_address(key) for key in keys}) != len(keys):
-        raise ConfigurationError(f"{variable_name} names one seed twice")
+        raise ConfigurationError(f"{variable_name} names one key twice")
     return keys
-
-
-def _maker(name: str, named: str) -> Callable[..., object]:
-    module, _, attribute = named.partition(":")
-    try:
-        maker: object = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{name} is {named!r}; it must be module:name, and importable: {error}"
-        ) from error
-    if not callable(maker):
-        raise ConfigurationError(f"{name}: {named} cannot be called")
-    return maker

@@ -80,6 +80,12 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "api.auth.provider": ("httpx",),
     # SEP-10 challenges are transactions; the library checks them.
     "api.auth.sep10": ("stellar_sdk", "xdrlib3"),
+    # Key services: each in its own module, so that nothing else needs its package.
+    "relay.signing": ("cryptography",),
+    "relay.signing.aws_kms": ("boto3", "botocore"),
+    "relay.signing.gcp_kms": ("google.auth", "requests"),
+    "relay.signing.vault_transit": ("hvac", "requests"),
+    "relay.signing.pkcs11_token": ("pkcs11",),
     # Writes stellar.toml.
     "api.auth.stellar_toml": ("tomlkit",),
     # Keys in PEM: PyJWT checks signatures with them, and reads no key of the wrong curve as wrong.

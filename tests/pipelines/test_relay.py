@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -26,7 +25,7 @@ from warehouse_schema.identifiers import ChainId, Wei
 
 EVM = ChainId("eip155:31337")
 ACCOUNT = AccountId(EVM, OPERATOR)
-KEY = "ISTHMUS_RELAY_KEY_EIP155_31337_FILE"
+KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
 WELL = AccountHealth(duty="deliver", reason=None, balance=Wei(10**18), spent_today=Wei(0), open=0)
 
 
@@ -80,13 +79,9 @@ def test_missing_key_is_a_permanent_error(
 
 
 def test_run_takes_turns_until_sigterm(
-    instance: dg.DagsterInstance,
-    relay_engine: Engine,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    instance: dg.DagsterInstance, relay_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    (tmp_path / "key").write_text("5f" * 32)
-    monkeypatch.setenv(KEY, str(tmp_path / "key"))
+    monkeypatch.setenv(KEY, "5f" * 32)
 
     def turns(engine, settings, accounts, *, should_stop, on_turn):
         assert engine is relay_engine

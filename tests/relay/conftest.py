@@ -26,7 +26,7 @@ from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.config.networks import EvmChain, load_network
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries
-from relay.keys import LocalEvmKey
+from relay.keys import EvmKey, LocalEvmKey
 from relay.leases import account_session
 from relay.limits import SpendLimits
 from relay.senders.evm import EvmSender
@@ -43,6 +43,7 @@ from warehouse_schema.relay import attempts, failure_resets, slots
 EVM = load_network("devnet").evm[0]
 RELAYER, STRANGER = dev_account(3), dev_account(4)
 OPERATOR = RELAYER.address.lower()
+RELAYER_KEY = RELAYER.key.hex()
 AMOUNT = 5_000_000
 LIMITS = SpendLimits(budget=Wei(10**18), floor=Wei(10**15))
 
@@ -110,12 +111,12 @@ class Stand:
         nodes: type[EvmAccountNodes] = EvmAccountNodes,
         limits: SpendLimits = LIMITS,
         urls: Sequence[str] = (),
+        key: EvmKey | str = RELAYER_KEY,
     ) -> AccountRelay[Any]:
         """The relay of a new process."""
         account_nodes = nodes(self.chain, urls or [self.url], timeout=30.0)
         opened = self.stack.enter_context(closing(account_nodes))
-        key = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")
-        sender = EvmSender(self.chain, opened, key)
+        sender = EvmSender(self.chain, opened, opened_key(key))
         return AccountRelay(sender, EvmDeliveries(self.chain), limits, time.monotonic)
 
     def turns(self, relay: AccountRelay[Any], number: int = 1) -> TurnReport:
@@ -226,6 +227,11 @@ class Stand:
         with self.engine.connect() as conn:
             [row] = all_health(conn)
         return row
+
+
+def opened_key(key: EvmKey | str) -> EvmKey:
+    """A key of a service, or one from its hex digits."""
+    return LocalEvmKey.from_text(key, "KEY") if isinstance(key, str) else key
 
 
 @pytest.fixture(scope="session")

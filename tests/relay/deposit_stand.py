@@ -27,14 +27,14 @@ from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import is_behind, refold_final, refold_transfers
 from relay.account import AccountRelay
 from relay.jobs.refund_orders import order_refund
-from relay.keys import LocalEvmKey
+from relay.keys import EvmKey
 from relay.limits import SpendLimits
 from relay.run import evm_jobs
 from relay.senders.evm import EvmSender
 from relay.status import relay_problems
 from tests.factories.ingesting import ingest_once
 from tests.factories.intake import ask, cancel
-from tests.relay.conftest import LIMITS, OPERATOR, RELAYER, Stand
+from tests.relay.conftest import LIMITS, OPERATOR, RELAYER_KEY, Stand, opened_key
 from warehouse_schema.facts import expiries
 from warehouse_schema.identifiers import (
     Address,
@@ -185,11 +185,11 @@ class DepositStand(Stand):
         nodes: type[EvmAccountNodes] = EvmAccountNodes,
         limits: SpendLimits = LIMITS,
         urls: Sequence[str] = (),
-        key: str = RELAYER.key.hex(),
+        key: EvmKey | str = RELAYER_KEY,
     ) -> AccountRelay[Any]:
         account_nodes = nodes(self.chain, urls or [self.url], timeout=30.0)
         opened = self.stack.enter_context(closing(account_nodes))
-        sender = EvmSender(self.chain, opened, LocalEvmKey.from_text(key, "KEY"))
+        sender = EvmSender(self.chain, opened, opened_key(key))
         ledger = evm_jobs(self.network, self.chain, EvmAddress(sender.account.address))
         return AccountRelay(sender, ledger, limits, time.monotonic)
 

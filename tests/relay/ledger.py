@@ -17,7 +17,7 @@ from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import load_network
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import StellarDeliveries
-from relay.keys import LocalStellarKey
+from relay.keys import LocalStellarKey, StellarKey
 from relay.leases import account_session
 from relay.limits import SpendLimits
 from relay.senders.stellar import StellarSender
@@ -72,14 +72,15 @@ class LedgerStand:
 
     def relay(
         self,
-        signer: Keypair | None = None,
+        signer: Keypair | StellarKey | None = None,
         *,
         nodes: type[StellarAccountNodes] = StellarAccountNodes,
         urls: Sequence[str] = (),
     ) -> AccountRelay[Any]:
         """The relay of a new process."""
         self.opened.append(nodes(STELLAR, urls or [self.url], timeout=30.0))
-        key = LocalStellarKey(signer or keypair(RELAYER))
+        signer = signer or keypair(RELAYER)
+        key = LocalStellarKey(signer) if isinstance(signer, Keypair) else signer
         sender = StellarSender(STELLAR, self.opened[-1], key)
         return AccountRelay(sender, StellarDeliveries(STELLAR), LIMITS, time.monotonic)
 

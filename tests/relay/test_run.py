@@ -12,7 +12,7 @@ from relay.keys import LocalEvmKey
 from relay.leases import account_session
 from relay.run import run_relay
 from relay.settings import EvmAccount
-from tests.relay.conftest import AMOUNT, LIMITS, RELAYER, Stand
+from tests.relay.conftest import AMOUNT, LIMITS, RELAYER, STRANGER, Stand
 
 KEY = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")
 
@@ -36,6 +36,21 @@ def test_relay_delivers_until_stopped(stand: Stand):
     )
     assert stand.received(message) == AMOUNT
     assert stand.health().well
+
+
+def test_two_accounts_of_a_chain_deliver_each_message_once(stand: Stand):
+    other = LocalEvmKey.from_text(STRANGER.key.hex(), "KEY")
+    messages = [stand.add_message() for _ in range(6)]
+    sent: list[int] = []
+    run_relay(
+        stand.relay_engine,
+        settings_of(stand),
+        [*chains(stand), EvmAccount(stand.chain, other, LIMITS)],
+        should_stop=lambda: sum(sent) >= len(messages),
+        on_turn=lambda chain, turn: sent.append(turn.sent),
+    )
+    assert [stand.received(each) for each in messages] == [AMOUNT] * 6
+    assert [len(stand.signed_for(each)) for each in messages] == [1] * 6
 
 
 def test_unreachable_node_is_reported_and_retried(stand: Stand, monkeypatch):
