@@ -28,6 +28,7 @@ from relay.nonces import (
     RelayJob,
     SlotStep,
 )
+from relay.reconcile import Recorded, reconcile, require_reconciled
 from relay.senders.protocol import TransactionSender
 from relay.status import AccountHealth, set_health
 from warehouse_schema.identifiers import NativeAmount, TxHash, native_amount
@@ -75,6 +76,7 @@ class AccountRelay(Generic[C]):
             pending = slots.open_slots(conn, self.account)
             jobs = self._source.jobs(conn)
         state = self._sender.refresh([attempt.tx for slot in pending for attempt in slot.attempts])
+        require_reconciled(conn, self._sender, state)
         self._reopen_slots(conn, state)
         finalized = self._finalized(conn, state)
         job_of = {(job.purpose, job.key): job for job in jobs}
@@ -106,6 +108,10 @@ class AccountRelay(Generic[C]):
             spent, number = self._spent_today(conn), len(slots.open_slots(conn, self.account))
             health = AccountHealth(self._sender.duty, reason, None, spent, number)
             set_health(conn, self.account, health)
+
+    def reconcile(self, conn: Connection) -> list[Recorded]:
+        """Record what the chain has of the account and the warehouse does not."""
+        return reconcile(conn, self._sender, self._source)
 
     def _reopen_slots(self, conn: Connection, state: AccountState) -> None:
         """Reopen slots whose numbers are unused again after a reorg beyond finality.
@@ -141,17 +147,7 @@ class AccountRelay(Generic[C]):
     def _finalized(self, conn: Connection, state: AccountState) -> set[TxHash]:
         """Transactions in blocks that the indexer ingested and that are finalized."""
         with conn.begin():
-            final = slots.final_height(conn, self.account.chain)
-            heights = [each.height for each in state.inclusions.values()]
-            hashes = slots.ingested_hashes(conn, self.account.chain, heights)
-        return {
-            tx
-            for tx, each in state.inclusions.items()
-            if final is not None
-            and each.height <= final
-            and each.block_hash in (None, hashes.get(each.height))
-            and each.height in hashes
-        }
+            return slots.finalized_transactions(conn, self.account.chain, state.inclusions)
 
     def _is_nonce_taken(self, conn: Connection, slot: NonceSlot) -> bool:
         with conn.begin():
@@ -186,7 +182,8 @@ class AccountRelay(Generic[C]):
             if outcome == "nonce_taken":
                 reason = (
                     f"somebody else signs with the key of {self.account.address}: number "
-                    f"{slot.number} was used by a transaction that is not ours"
+                    f"{slot.number} was used by a transaction that is not ours. If the warehouse "
+                    "was restored from a backup: isthmus relay reconcile"
                 )
                 failures.halt_account(conn, self.account, reason)
                 logger.error("halted chain=%s: %s", self.account.chain, reason)

@@ -12,7 +12,7 @@ from indexer.loops import stop_requested
 from relay import failures
 from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE, order_refund
-from relay.run import POOL_SIZE, run_relay
+from relay.run import POOL_SIZE, reconcile_accounts, run_relay
 from relay.settings import address_of, load_relay, load_webhooks, need_webhook_poster
 from relay.status import all_health, relay_problems
 from relay.webhooks.run import send_webhooks
@@ -60,6 +60,33 @@ def status() -> int:
     for problem in problems:
         print(problem)
     return 1 if problems else 0
+
+
+@relay.command()
+@operator_command
+def reconcile() -> int:
+    """After a restore: record what the chains have of our accounts and the warehouse does not."""
+    settings, accounts = load_relay()
+    engine = open_engine(settings, "relay", pool_size=1)
+    failed = False
+    try:
+        for account, found in reconcile_accounts(engine, settings, accounts):
+            name = f"{account.chain.id} {address_of(account)}"
+            if not isinstance(found, list):
+                failed = True
+                print(f"{name}: not reconciled, signs nothing beyond its chain: {found}")
+                continue
+            for each in found:
+                job = (
+                    "no job of the relay"
+                    if each.job is None
+                    else f"{each.job.purpose} {each.job.key}"
+                )
+                print(f"{name}: number {each.number} is {each.outcome}: {job}, {each.tx}")
+            print(f"{name}: reconciled, {len(found)} transactions recorded")
+    finally:
+        engine.dispose()
+    return 1 if failed else 0
 
 
 @relay.command()

@@ -112,6 +112,26 @@ class AccountState:
 
 
 @dataclass(frozen=True, slots=True)
+class JobName:
+    """What identifies a job."""
+
+    purpose: JobPurpose
+    key: str
+    subject: str
+    """Transfer that it serves; empty when the warehouse does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Transaction of an account that was found on its chain."""
+
+    tx: TxHash
+    raw: bytes
+    """Signed bytes; empty when the relay signs no such transactions."""
+    is_fill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CloseSlot:
     """The chain's decision about the slot is final."""
 

@@ -31,6 +31,7 @@ from relay.jobs.submissions import Submitter
 from relay.keys import evm_address
 from relay.leases import account_session
 from relay.nonces import AccountId
+from relay.reconcile import Recorded
 from relay.senders.evm import EvmSender
 from relay.senders.evm_signing import ContractCall
 from relay.senders.stellar import StellarSender
@@ -109,6 +110,20 @@ def run_relay(
         _forward(reports, on_turn)
         for each in running:
             each.result()
+
+
+def reconcile_accounts(
+    engine: Engine, settings: Settings, accounts: Sequence[RelayAccount]
+) -> Iterator[tuple[RelayAccount, list[Recorded] | RetryableChainError | PermanentChainError]]:
+    """Compare each account with its chain; what was recorded, or why it could not be compared."""
+    for account in accounts:
+        with _open_worker(settings, account, "send") as worker, engine.connect() as conn:
+            if not isinstance(worker, AccountRelay):
+                raise TypeError(f"{worker.account} does not sign")
+            try:
+                yield account, worker.reconcile(conn)
+            except (RetryableChainError, PermanentChainError) as error:
+                yield account, error
 
 
 def _workers(accounts: Sequence[RelayAccount]) -> list[tuple[RelayAccount, _Role]]:

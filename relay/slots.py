@@ -5,7 +5,7 @@ database's clock.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -21,7 +21,15 @@ from sqlalchemy import (
 )
 
 from indexer.errors import PermanentChainError, RetryableChainError
-from relay.nonces import FILL, AccountId, Attempt, JobPurpose, NonceSlot, SlotOutcome
+from relay.nonces import (
+    FILL,
+    AccountId,
+    Attempt,
+    Inclusion,
+    JobPurpose,
+    NonceSlot,
+    SlotOutcome,
+)
 from warehouse_schema import channels
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import (
@@ -43,9 +51,15 @@ def of_account(table: Any, account: AccountId) -> tuple[ColumnElement[bool], Col
 
 def open_slots(conn: Connection, account: AccountId) -> list[NonceSlot]:
     """Slots that may still take effect, by number."""
-    is_open = (*of_account(slots, account), slots.c.outcome.is_(None))
+    return _slots_where(conn, account, slots.c.outcome.is_(None))
+
+
+def _slots_where(
+    conn: Connection, account: AccountId, condition: ColumnElement[bool]
+) -> list[NonceSlot]:
+    where = (*of_account(slots, account), condition)
     query = select(slots.c.number, slots.c.purpose, slots.c.key, slots.c.subject)
-    rows = conn.execute(query.where(*is_open).order_by(slots.c.number)).all()
+    rows = conn.execute(query.where(*where).order_by(slots.c.number)).all()
     if not rows:
         return []
     columns = attempts.c
@@ -56,7 +70,7 @@ def open_slots(conn: Connection, account: AccountId) -> list[NonceSlot]:
             seconds_since(columns.sent_at).label("sent_ago"),
         )
         .join_from(attempts, slots)
-        .where(*is_open)
+        .where(*where)
         .order_by(columns.id)
     )
     by_number: dict[int, list[Attempt]] = defaultdict(list)
@@ -68,6 +82,22 @@ def open_slots(conn: Connection, account: AccountId) -> list[NonceSlot]:
         NonceSlot(row.number, row.purpose, row.key, row.subject, tuple(by_number[row.number]))
         for row in rows
     ]
+
+
+def unsettled_slots(conn: Connection, account: AccountId) -> list[NonceSlot]:
+    """Slots that are open, or whose number an unknown transaction used, by number."""
+    return _slots_where(
+        conn, account, slots.c.outcome.is_(None) | (slots.c.outcome == "nonce_taken")
+    )
+
+
+def signed_last(conn: Connection, account: AccountId) -> list[bytes]:
+    """Signed bytes of the attempts of the highest number that has any."""
+    highest = select(func.max(attempts.c.number)).where(*of_account(attempts, account))
+    query = select(attempts.c.signed).where(
+        *of_account(attempts, account), attempts.c.number == highest.scalar_subquery()
+    )
+    return [bytes(raw) for raw in conn.scalars(query)]
 
 
 def open_slots_for(
@@ -139,7 +169,7 @@ def add_attempt(
             most_cost=max_cost,
         )
     )
-    _notify(conn, slot.subject)
+    notify(conn, slot.subject)
 
 
 def broadcast(conn: Connection, attempt: Attempt, send: Callable[[bytes], str]) -> None:
@@ -171,7 +201,7 @@ def close_slot(
         .where(slots.c.outcome.is_(None))
         .values(outcome=outcome, spent=spent, closed_at=func.clock_timestamp())
     )
-    _notify(conn, slot.subject)
+    notify(conn, slot.subject)
 
 
 def closed_from(conn: Connection, account: AccountId, number: int) -> list[int]:
@@ -213,7 +243,7 @@ def reopen_slots(conn: Connection, account: AccountId, number: int) -> list[int]
     )
     rows = conn.execute(reopened).all()
     for row in rows:
-        _notify(conn, row.subject)
+        notify(conn, row.subject)
     return sorted(row.number for row in rows)
 
 
@@ -222,7 +252,8 @@ def _closed_by_block(account: AccountId, number: int) -> tuple[ColumnElement[boo
     return (*of_account(slots, account), slots.c.number >= number, by_block)
 
 
-def _notify(conn: Connection, subject: str) -> None:
+def notify(conn: Connection, subject: str) -> None:
+    """Notify the fold of transfers of a new row."""
     conn.execute(select(func.pg_notify(channels.INTAKE, subject)))
 
 
@@ -252,6 +283,22 @@ def spent_today(conn: Connection, chain: ChainId, **where: str) -> NativeAmount:
 def final_height(conn: Connection, chain: ChainId) -> Height | None:
     """Newest finalized block that was ingested; None before the first."""
     return conn.scalar(select(cursors.c.final_height).where(cursors.c.chain == chain))
+
+
+def finalized_transactions(
+    conn: Connection, chain: ChainId, inclusions: Mapping[TxHash, Inclusion]
+) -> set[TxHash]:
+    """Those in blocks that the indexer ingested and that are finalized."""
+    final = final_height(conn, chain)
+    hashes = ingested_hashes(conn, chain, [each.height for each in inclusions.values()])
+    return {
+        tx
+        for tx, each in inclusions.items()
+        if final is not None
+        and each.height <= final
+        and each.block_hash in (None, hashes.get(each.height))
+        and each.height in hashes
+    }
 
 
 def ingested_hashes(

@@ -8,7 +8,7 @@ any message.
 from abc import ABC, abstractmethod
 from typing import Any, Generic
 
-from eth_abi.abi import encode
+from eth_abi.abi import decode, encode
 from eth_utils.crypto import keccak
 from sqlalchemy import Connection, Row, text
 from stellar_sdk import scval
@@ -17,9 +17,9 @@ from indexer.config.networks import EvmChain, StellarChain
 from indexer.errors import ConfigurationError
 from indexer.movements.fold import DELIVERABLE
 from relay.jobs.extras import reject_extra, within_limits
-from relay.nonces import C, RelayJob
-from relay.senders.evm_signing import ContractCall
-from relay.senders.stellar_signing import Invocation
+from relay.nonces import C, JobName, RelayJob
+from relay.senders.evm_signing import ContractCall, read_call
+from relay.senders.stellar_signing import Invocation, read_invocation
 from warehouse_schema.identifiers import ChainId, EvmAddress, StellarAddress
 
 _LIMIT = 100
@@ -70,6 +70,18 @@ _AGREED = text(_QUERY.format(condition="s.movement = p.id"))
 _EXTRAS = text(_QUERY.format(condition="p.id = ANY(s.extras) AND p.amount_in >= q.min_refund"))
 
 
+_NONCE = slice(12, 44)
+_TRANSFER = text("""
+    SELECT s.transfer
+    FROM projections.movements p
+    JOIN projections.transfer_states s ON s.keys @> ARRAY[p.group_key]
+    WHERE p.mechanism = 'cctp' AND p.dest_chain = :chain AND p.message_id = :nonce
+      AND (s.movement = p.id OR p.id = ANY(s.extras))
+    ORDER BY s.transfer
+    LIMIT 1
+""")
+
+
 class _Deliveries(ABC, Generic[C]):
     """Deliveries on one chain. A job is done once the message's nonce is used by anyone."""
 
@@ -87,6 +99,18 @@ class _Deliveries(ABC, Generic[C]):
         """Rejects extras beyond a daily limit only: a second delivery costs no more than a fee."""
         return reject_extra(conn, job.subject, job.key)
 
+    def recognize(self, conn: Connection, raw: bytes) -> JobName | None:
+        """Job of a signed delivery; its key is the nonce in the message (CCTP v2)."""
+        message = self._message_of(raw)
+        if message is None:
+            return None
+        nonce = f"0x{message[_NONCE].hex()}"
+        subject = conn.scalar(_TRANSFER, {"chain": self._id, "nonce": nonce})
+        return JobName("deliver", nonce, subject or "")
+
+    @abstractmethod
+    def _message_of(self, raw: bytes) -> bytes | None: ...
+
     @abstractmethod
     def _delivery(self, row: Row[Any]) -> RelayJob[C]: ...
 
@@ -100,6 +124,12 @@ class StellarDeliveries(_Deliveries[Invocation]):
         super().__init__(chain.id)
         self._forwarder: StellarAddress = chain.cctp_forwarder
         self._transmitter: StellarAddress = chain.cctp_message_transmitter
+
+    def _message_of(self, raw: bytes) -> bytes | None:
+        call = read_invocation(raw)
+        if call is None or (call.contract, call.function) != (self._forwarder, "mint_and_forward"):
+            return None
+        return scval.from_bytes(call.arguments[0])
 
     def _delivery(self, row: Row[Any]) -> RelayJob[Invocation]:
         """One call mints and forwards."""
@@ -122,6 +152,13 @@ class EvmDeliveries(_Deliveries[ContractCall]):
             raise ConfigurationError(f"CCTP does not lead to {chain.id}: nothing to deliver there")
         super().__init__(chain.id)
         self._transmitter: EvmAddress = chain.cctp_message_transmitter
+
+    def _message_of(self, raw: bytes) -> bytes | None:
+        call = read_call(raw)
+        if call.to != self._transmitter or call.data[:4] != _RECEIVE:
+            return None
+        message: bytes = decode(["bytes", "bytes"], call.data[4:])[0]
+        return message
 
     def _delivery(self, row: Row[Any]) -> RelayJob[ContractCall]:
         arguments = encode(["bytes", "bytes"], [row.message, row.attestation])

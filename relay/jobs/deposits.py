@@ -23,6 +23,7 @@ from indexer.bridges.deposit_address.factory import (
     deposit_address,
     deposit_of_transfer,
     message_fee_call,
+    parse_call,
     refund_call,
     refund_native_call,
     send_call,
@@ -33,8 +34,8 @@ from indexer.transfers.read import read_transfers
 from indexer.transfers.state_machine import NEEDS_SWEEP
 from indexer.transfers.store import try_lock_transfers, with_interchangeable
 from relay.jobs.refund_orders import NATIVE, RefundOrder, is_ordered, open_orders, reject_order
-from relay.nonces import RelayJob
-from relay.senders.evm_signing import ContractCall
+from relay.nonces import JobName, RelayJob
+from relay.senders.evm_signing import ContractCall, read_call
 from warehouse_schema.identifiers import BaseUnits, EvmAddress
 
 logger = logging.getLogger(__name__)
@@ -125,6 +126,27 @@ class EvmDeposits:
         if is_ordered(job.key):
             return reject_order(reading.loaded.inputs, state, token)
         return None if token in {*state.goes_back} else f"nothing of {token} goes back now"
+
+    def recognize(self, conn: Connection, raw: bytes) -> JobName | None:
+        """Job of a signed sweep or refund. A refund that was ordered counts for its order."""
+        call = read_call(raw)
+        parsed = parse_call(call.data) if call.to == self._chain.deposit_factory else None
+        if parsed is None:
+            return None
+        transfer = parsed.transfer
+        if parsed.name in ("burn", "send"):
+            return JobName("sweep", transfer, transfer)
+        token = parsed.token or NATIVE
+        for order in open_orders(conn, self._chain.id):
+            if (order.transfer, order.token) == (transfer, token):
+                return JobName("refund", order.key, transfer)
+        bounds = {"chain": self._chain.id, "transfers": [transfer]}
+        done = [
+            _token_of(slot.key)
+            for slot in conn.execute(_SLOTS, bounds)
+            if slot.purpose == "refund" and slot.outcome == "confirmed"
+        ]
+        return JobName("refund", f"{transfer}:{token}:{done.count(token)}", transfer)
 
     def _jobs_of(
         self, row: Row[Any], slots: Sequence[Row[Any]], orders: Iterable[RefundOrder]

@@ -13,8 +13,8 @@ from indexer.bridges.oft.packet import parse_packet
 from indexer.config.networks import StellarChain
 from indexer.errors import ConfigurationError
 from indexer.movements.fold import DELIVERABLE
-from relay.nonces import RelayJob
-from relay.senders.stellar_signing import Invocation
+from relay.nonces import JobName, RelayJob
+from relay.senders.stellar_signing import Invocation, read_invocation
 from warehouse_schema.identifiers import StellarAddress
 
 _LIMIT = 50
@@ -52,6 +52,14 @@ _QUERY = text("""
     ORDER BY p.sent_at, p.id, s.transfer
     LIMIT :limit
 """)
+_TRANSFER = text("""
+    SELECT s.transfer
+    FROM projections.movements p
+    JOIN projections.transfer_states s ON s.keys @> ARRAY[p.group_key] AND s.movement = p.id
+    WHERE p.mechanism = 'oft' AND p.dest_chain = :chain AND p.group_key = :guid
+    ORDER BY s.transfer
+    LIMIT 1
+""")
 EXECUTOR_SECONDS = 15
 """Head start of the executor, once its message can be delivered."""
 ABANDONED_SECONDS = 600
@@ -78,6 +86,15 @@ class OftDeliveries:
     def rejection(self, conn: Connection, job: RelayJob[Invocation]) -> str | None:
         """None: a second execution delivers nothing, and costs no more than a fee."""
         return None
+
+    def recognize(self, conn: Connection, raw: bytes) -> JobName | None:
+        """Job of a signed execution; its key is the message's GUID, the third argument."""
+        call = read_invocation(raw)
+        if call is None or (call.contract, call.function) != (self._oft, "lz_receive"):
+            return None
+        guid = f"0x{scval.from_bytes(call.arguments[2]).hex()}"
+        subject = conn.scalar(_TRANSFER, {"chain": self._chain.id, "guid": guid})
+        return JobName("deliver", guid, subject or "")
 
     def _execution(self, row: Row[Any]) -> RelayJob[Invocation]:
         """Done once the endpoint has no hash for the message: it was cleared."""

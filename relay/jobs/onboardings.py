@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, text
-from stellar_sdk import TransactionBuilder, TransactionEnvelope
+from stellar_sdk import Asset, TransactionBuilder, TransactionEnvelope, xdr
+from stellar_sdk.operation import ChangeTrust, Operation
 
 from indexer.actions.agreed import Mismatch
 from indexer.actions.onboarding import (
@@ -34,6 +35,7 @@ from relay.nonces import (
     AccountId,
     AccountState,
     CloseSlot,
+    JobName,
     NextStep,
     NonceSlot,
     RelayJob,
@@ -43,10 +45,26 @@ from relay.nonces import (
 from relay.senders.stellar import SequenceSender
 from relay.senders.stellar_signing import sign_stellar
 from relay.status import set_sponsor
-from warehouse_schema.identifiers import BaseUnits, NativeAmount, Stroops, TxHash
+from warehouse_schema.identifiers import (
+    AssetId,
+    BaseUnits,
+    NativeAmount,
+    StellarAddress,
+    Stroops,
+    TxHash,
+)
 
 HOLD_SECONDS = 15.0
 """About three ledgers, after which a fill uses up the sequence number."""
+
+
+_NEWCOMER = text("""
+    SELECT t.id
+    FROM intake.transfers t JOIN intake.quotes q ON q.id = t.quote
+    WHERE t.owner = :owner AND q.dest_asset = :asset
+    ORDER BY t.started_at, t.id
+    LIMIT 1
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +134,18 @@ class Onboardings:
         return deposit_refusal(
             conn, self._account.chain, bounds.min_deposit, bounds.payer_budget, newcomer
         )
+
+    def recognize(self, conn: Connection, raw: bytes) -> JobName | None:
+        """Job of a signed onboarding; its key is the owner and asset of the trustline."""
+        envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
+        operations = () if envelope.v1 is None else envelope.v1.tx.operations
+        for each in map(Operation.from_xdr_object, operations):
+            if isinstance(each, ChangeTrust) and each.source and isinstance(each.asset, Asset):
+                owner = StellarAddress(each.source.account_id)
+                asset = AssetId(f"stellar:{each.asset.code}:{each.asset.issuer}")
+                subject = conn.scalar(_NEWCOMER, {"owner": owner, "asset": asset})
+                return JobName("onboard", f"{owner} {asset}", subject or "")
+        return None
 
 
 class SponsorSender(SequenceSender):

@@ -6,7 +6,7 @@ from typing import Generic, Protocol
 
 from sqlalchemy import Connection
 
-from relay.nonces import C, RelayJob
+from relay.nonces import C, JobName, RelayJob
 
 
 class JobSource(Protocol[C]):
@@ -21,6 +21,10 @@ class JobSource(Protocol[C]):
 
         Runs in the transaction that stores it: locks what the answer depends on until commit.
         """
+        ...
+
+    def recognize(self, conn: Connection, raw: bytes) -> JobName | None:
+        """Job of a signed transaction of this kind; None for any other."""
         ...
 
 
@@ -39,3 +43,8 @@ class JobSources(Generic[C]):
         """First rejection of any source; each rejects only its own jobs."""
         reasons = (source.rejection(conn, job) for source in self._sources)
         return next((reason for reason in reasons if reason is not None), None)
+
+    def recognize(self, conn: Connection, raw: bytes) -> JobName | None:
+        """Job of a signed transaction, by the source that recognizes it."""
+        jobs = (source.recognize(conn, raw) for source in self._sources)
+        return next((job for job in jobs if job is not None), None)

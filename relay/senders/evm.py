@@ -1,6 +1,6 @@
 """Sender of one account on an EVM chain."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from indexer.chains.evm.account_state import EvmAccountNodes, GasPrice
 from indexer.config.networks import EvmChain
@@ -12,12 +12,13 @@ from relay.nonces import (
     Inclusion,
     NextStep,
     NonceSlot,
+    Recovered,
     RelayJob,
     SignedTransaction,
 )
 from relay.senders.evm_decide import bid_of, first_bid, next_step, raised_bid
-from relay.senders.evm_signing import ContractCall, GasBid, sign_evm
-from warehouse_schema.identifiers import Height, NativeAmount, TxHash, Wei
+from relay.senders.evm_signing import ContractCall, GasBid, read_call, sign_evm
+from warehouse_schema.identifiers import Height, NativeAmount, TxHash, UnixSeconds, Wei
 
 MAX_OPEN = 8
 """Bounds how many slots one underpriced transaction delays."""
@@ -81,6 +82,29 @@ class EvmSender:
     def next_number(self, own: int | None) -> int:
         """Nonce after the last one reserved."""
         return self._nodes.next_nonce(self._address, own)
+
+    def confirmed_number(self) -> int:
+        """Next nonce, as the needed operators confirm it."""
+        return self._nodes.confirmed_nonce(self._address)
+
+    def pending_number(self) -> int:
+        """Next nonce after what nodes have in their pools."""
+        return self._nodes.pending_nonce(self._address)
+
+    def find_transactions(
+        self,
+        numbers: Collection[int],
+        signed: Sequence[bytes],
+        height_at: Callable[[UnixSeconds], Height],
+    ) -> dict[int, Recovered]:
+        """Mined transactions with these nonces."""
+        found: dict[int, Recovered] = {}
+        for number in numbers:
+            each = self._nodes.find_by_nonce(self._address, number)
+            if each is not None:
+                is_fill = each.raw is not None and read_call(each.raw).to == self._address
+                found[number] = Recovered(each.tx, each.raw or b"", is_fill)
+        return found
 
     def sign(self, number: int, call: ContractCall) -> SignedTransaction:
         """Sign a first attempt."""

@@ -46,3 +46,10 @@ def sign_evm(
     raw = _TYPE + rlp.encode([*fields, parity, r, s])
     max_cost = Wei(gas * bid.most + call.value)
     return SignedTransaction(TxHash("0x" + keccak(raw).hex()), raw, max_cost)
+
+
+def read_call(raw: bytes) -> ContractCall:
+    """The call in a signed transaction."""
+    fields = rlp.decode(raw[1:])
+    value = Wei(int.from_bytes(fields[6], "big"))
+    return ContractCall(EvmAddress(f"0x{fields[5].hex()}"), fields[7], value)

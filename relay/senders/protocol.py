@@ -1,6 +1,6 @@
 """Interface of senders, which sign and submit for one account."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from indexer.policy.relay_accounts import Duty
@@ -10,10 +10,11 @@ from relay.nonces import (
     C,
     NextStep,
     NonceSlot,
+    Recovered,
     RelayJob,
     SignedTransaction,
 )
-from warehouse_schema.identifiers import Height, NativeAmount, TxHash
+from warehouse_schema.identifiers import Height, NativeAmount, TxHash, UnixSeconds
 
 
 class TransactionSender(Protocol[C]):
@@ -51,6 +52,28 @@ class TransactionSender(Protocol[C]):
         """Number to sign with; `own` follows the last one reserved, None before the first.
 
         Raises `PermanentChainError` also while nodes disagree on an account's first number.
+        """
+        ...
+
+    def confirmed_number(self) -> int:
+        """Next number to be included, as the needed operators confirm it."""
+        ...
+
+    def pending_number(self) -> int:
+        """Number after those that wait in a node's pool, where a pool takes more than one."""
+        ...
+
+    def find_transactions(
+        self,
+        numbers: Collection[int],
+        signed: Sequence[bytes],
+        height_at: Callable[[UnixSeconds], Height],
+    ) -> Mapping[int, Recovered]:
+        """Included transactions of the account with these numbers.
+
+        All were included after these transactions were `signed`. `height_at` is the first ingested
+        height not older than a time. Raises `RetryableChainError` or `PermanentChainError` also
+        when no node has data that old.
         """
         ...
 

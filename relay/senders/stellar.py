@@ -4,7 +4,7 @@ Replacing an attempt whose predecessor may still be included is safe, because a 
 transaction per number. So the predecessor need not be proven expired first.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from indexer.chains.stellar.account_state import LookupWindow, StellarAccountNodes
 from indexer.chains.stellar.checked_nodes import inconsistent_on_error
@@ -19,6 +19,7 @@ from relay.nonces import (
     Inclusion,
     NextStep,
     NonceSlot,
+    Recovered,
     RelayJob,
     SignedTransaction,
     SlotStep,
@@ -28,8 +29,10 @@ from relay.senders.stellar_signing import (
     Bounds,
     Invocation,
     build_call,
+    is_fill,
     read_header,
     sign_stellar,
+    tx_hash,
     with_resources,
 )
 from warehouse_schema.identifiers import Height, NativeAmount, Stroops, TxHash, UnixSeconds
@@ -105,6 +108,28 @@ class SequenceSender:
     def next_number(self, own: int | None) -> int:
         """Sequence number after the last one reserved."""
         return self.nodes.next_sequence(self.address, own)
+
+    def confirmed_number(self) -> int:
+        """Next sequence number, as the needed operators confirm it: that of the last state."""
+        return self.state.next_number
+
+    def pending_number(self) -> int:
+        """As `confirmed_number`: what waits in a queue has the same number as what we sign next."""
+        return self.state.next_number
+
+    def find_transactions(
+        self,
+        numbers: Collection[int],
+        signed: Sequence[bytes],
+        height_at: Callable[[UnixSeconds], Height],
+    ) -> dict[int, Recovered]:
+        """Transactions with these numbers, in ledgers that closed since the first signature."""
+        since = height_at(min(read_header(raw).bounds.first for raw in signed))
+        found = self.nodes.find_by_sequence(self.address, numbers, since)
+        return {
+            number: Recovered(tx_hash(self.chain.passphrase, raw), raw, is_fill(raw))
+            for number, raw in found.items()
+        }
 
     def send(self, raw: bytes) -> str:
         """Broadcast a transaction."""

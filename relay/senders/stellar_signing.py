@@ -128,3 +128,30 @@ def read_header(raw: bytes) -> TransactionHeader:
     )
     source = StellarAddress(MuxedAccount.from_xdr_object(tx.source_account).account_id)
     return TransactionHeader(source, tx.seq_num.sequence_number.int64, bounds)
+
+
+def tx_hash(passphrase: str, raw: bytes) -> TxHash:
+    """Hash of a signed transaction on a network."""
+    text = base64.b64encode(raw).decode()
+    return TxHash(TransactionEnvelope.from_xdr(text, passphrase).hash_hex())
+
+
+def is_fill(raw: bytes) -> bool:
+    """True for a transaction of `build_call` without a call."""
+    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
+    operations = () if envelope.v1 is None else envelope.v1.tx.operations
+    kinds = [each.body.type for each in operations]
+    return kinds == [xdr.OperationType.BUMP_SEQUENCE]
+
+
+def read_invocation(raw: bytes) -> Invocation | None:
+    """The contract call in a signed transaction; None when it is something else."""
+    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
+    operations = () if envelope.v1 is None else envelope.v1.tx.operations
+    calls = [each.body.invoke_host_function_op for each in operations]
+    called = calls[0].host_function.invoke_contract if len(calls) == 1 and calls[0] else None
+    if called is None:
+        return None
+    contract = Address.from_xdr_sc_address(called.contract_address).address
+    name = called.function_name.sc_symbol.decode()
+    return Invocation(StellarAddress(contract), name, tuple(called.args))

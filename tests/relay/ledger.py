@@ -7,12 +7,13 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Engine, insert, select, text
+from sqlalchemy import Engine, func, insert, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from stellar_sdk import Keypair
 
 from devnet.evm_messages import message_nonce
 from devnet.stellar.accounts import RELAYER, keypair
+from devnet.stellar.history import LedgerRow
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import load_network
 from relay.account import AccountRelay, TurnReport
@@ -94,7 +95,18 @@ class LedgerStand:
     def close(self, seconds: int = 5) -> None:
         """Close a ledger and ingest it."""
         self.chain.at(self.chain.now + seconds)
-        latest = self.chain.node.latest
+        self.ingest(self.chain.node.latest)
+
+    def ingest_all(self) -> None:
+        """Ingest the ledgers that the warehouse does not have."""
+        query = select(func.max(blocks.c.height)).where(blocks.c.chain == STELLAR.id)
+        with self.engine.connect() as conn:
+            newest = conn.scalar(query) or self.chain.node.latest.sequence - 1
+        for sequence in range(newest + 1, self.chain.node.latest.sequence + 1):
+            self.ingest(self.chain.node.ledger(sequence))
+
+    def ingest(self, latest: LedgerRow) -> None:
+        """Ingest a ledger as the newest."""
         block = {
             "chain": STELLAR.id,
             "height": latest.sequence,

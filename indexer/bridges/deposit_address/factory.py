@@ -9,7 +9,7 @@ Amounts, also minima, are base units of the token on the EVM chain (6 decimals).
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from eth_abi.abi import encode
@@ -46,6 +46,12 @@ RELEASE_AFTER = 86_400
 _TERMS = "(uint256,address,uint256,uint256,bytes16,address,address,uint64)"
 _ROUTES = {"cctp": "(address,uint32,bytes32,bytes)", "oft": "(address,uint32,bytes32)"}
 _SEND_PARAM = "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)"
+_NAMES: dict[bytes, Literal["burn", "send", "refund", "refundNative"]] = {
+    keccak(text=f"burn({_TERMS},{_ROUTES['cctp']},uint256,uint32)")[:4]: "burn",
+    keccak(text=f"send({_TERMS},{_ROUTES['oft']})")[:4]: "send",
+    keccak(text=f"refund({_TERMS},bytes32,address)")[:4]: "refund",
+    keccak(text=f"refundNative({_TERMS},bytes32)")[:4]: "refundNative",
+}
 _ZERO_ADDRESS = EvmAddress("0x" + "00" * 20)
 
 
@@ -89,6 +95,17 @@ class FactoryCall:
 
     to: EvmAddress
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCall:
+    """What a call of the factory does."""
+
+    name: Literal["burn", "send", "refund", "refundNative"]
+    transfer: str
+    """32 hex digits, from the terms."""
+    token: EvmAddress | None
+    """Of `refund`."""
 
 
 def deposit_of_transfer(
@@ -202,6 +219,18 @@ def refund_native_call(network: Network, deposit: Deposit) -> FactoryCall:
         "refundNative",
         ("bytes32", _raw(route_hash(network, deposit))),
     )
+
+
+def parse_call(data: bytes) -> ParsedCall | None:
+    """Inverse of the calls above; None for any other call. Raises `ValueError` for a short one."""
+    name = _NAMES.get(data[:4])
+    if name is None:
+        return None
+    words = [data[start : start + 32] for start in range(4, len(data), 32)]
+    if len(words) < 10 - (name == "refundNative"):
+        raise ValueError(f"a call of {name} with {len(words)} words")
+    token = EvmAddress(f"0x{words[9][12:].hex()}") if name == "refund" else None
+    return ParsedCall(name, words[4][:16].hex(), token)
 
 
 def route_hash(network: Network, deposit: Deposit) -> Bytes32:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from indexer.chains.evm.account_history import FoundTransaction, find_by_nonce
 from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.jsonrpc import JsonRpc, Reply, parse_quantity
 from indexer.chains.http.operators import next_number, reached, require_operators
@@ -96,6 +97,25 @@ class EvmAccountNodes(ContractReader):
         """
         answers = self._nodes.fan_out(lambda node: _view(node, account, []).next_nonce)
         return next_number(account, own, answers, self._nodes.needed)
+
+    def confirmed_nonce(self, account: EvmAddress) -> int:
+        """The next nonce, as the needed operators confirm it. Raises as `view` does."""
+        answers = self._nodes.fan_out(lambda node: _view(node, account, []).next_nonce)
+        return reached(answers, self._nodes.needed)
+
+    def pending_nonce(self, account: EvmAddress) -> int:
+        """The next nonce after what any node has in its pool. Raises as `view` does."""
+
+        def ask(node: JsonRpc) -> int:
+            return parse_quantity(
+                node.call("eth_getTransactionCount", [account, "pending"]), node.host
+            )
+
+        return max(number for _, number in self._nodes.fan_out(ask))
+
+    def find_by_nonce(self, account: EvmAddress, nonce: int) -> FoundTransaction | None:
+        """The mined transaction with a nonce, by any node. Raises as `view` does."""
+        return self._nodes.failover(lambda node: find_by_nonce(node, account, nonce))
 
     def is_nonce_taken(
         self, account: EvmAddress, nonce: int, height: Height, ours: Collection[TxHash]

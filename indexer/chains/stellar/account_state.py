@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stellar_sdk import xdr
+from stellar_sdk import StrKey, xdr
 
 from indexer.chains.http.operators import (
     SourcesDisagree,
@@ -23,7 +23,7 @@ from indexer.chains.stellar.checked_nodes import CheckedStellarNode
 from indexer.chains.stellar.rpc import StellarRpc, field
 from indexer.chains.stellar.xdr.ledger_entries import account_key, parse_account
 from indexer.chains.stellar.xdr.simulation import SimulationResult
-from indexer.errors import CallReverted, InconsistentAnswer
+from indexer.errors import CallReverted, InconsistentAnswer, RetentionGap
 from warehouse_schema.identifiers import Height, StellarAddress, Stroops, TxHash, UnixSeconds
 
 UNKNOWN_HASH = TxHash("0" * 64)
@@ -92,6 +92,18 @@ class StellarAccountNodes(AccountReader):
         key = account_key(account)
         answers = self._nodes.fan_out(lambda node: read_entry(node, key, _funds_of))
         return [(operator, each) for operator, each in answers if each is not None]
+
+    def find_by_sequence(
+        self, account: StellarAddress, numbers: Collection[int], since: Height
+    ) -> dict[int, bytes]:
+        """Envelopes of an account in ledgers from `since` on, by sequence number.
+
+        Reads all transactions of these ledgers at any one node until it has them. Raises
+        `RetentionGap` when the node no longer has the first ledger, else as `funds` does.
+        """
+        key = StrKey.decode_ed25519_public_key(account)
+        wanted = {number.to_bytes(8, "big"): number for number in numbers}
+        return self._nodes.failover(lambda node: _scan(node, key, wanted, since))
 
     def find_applied(
         self, transactions: Collection[TxHash]
@@ -194,6 +206,35 @@ def _look_up(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Lookup:
         found[tx] = AppliedTransaction(Height(ledger), status == "SUCCESS", charged)
     oldest, latest = field(first, "oldestLedger", int), field(first, "latestLedger", int)
     return _Lookup(found, window, range(oldest, latest + 1))
+
+
+_SOURCE, _SEQUENCE = slice(0, 40), slice(44, 52)
+"""Of an envelope of type v1 in XDR: type and source; sequence number, after 4 bytes of fee."""
+_V1_SOURCE = b"\0\0\0\2\0\0\0\0"
+_PAGE = 200
+
+
+def _scan(
+    rpc: StellarRpc, key: bytes, wanted: Mapping[bytes, int], since: Height
+) -> dict[int, bytes]:
+    oldest = field(rpc.call("getHealth", {}), "oldestLedger", int)
+    if oldest > since:
+        raise RetentionGap(
+            f"{rpc.host} has no ledger before {oldest}: transactions since {since} are looked for"
+        )
+    found: dict[int, bytes] = {}
+    params: dict[str, Any] = {"startLedger": since, "pagination": {"limit": _PAGE}}
+    while len(found) < len(wanted):
+        answer = rpc.call("getTransactions", params)
+        page = field(answer, "transactions", list)
+        for each in page:
+            raw = base64.b64decode(str(each.get("envelopeXdr")))
+            if raw[_SOURCE] == _V1_SOURCE + key and raw[_SEQUENCE] in wanted:
+                found[wanted[raw[_SEQUENCE]]] = raw
+        if len(page) < _PAGE:
+            break
+        params = {"pagination": {"limit": _PAGE, "cursor": field(answer, "cursor", str)}}
+    return found
 
 
 def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
