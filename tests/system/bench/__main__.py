@@ -21,6 +21,7 @@ from tests.system.bench import (
     follower_idle,
     follower_recovery,
     orderbook,
+    raw_facts,
     redecode,
     sep10_login,
     stellar_lake,
@@ -57,6 +58,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "book_rebuild": book_rebuild.measure,
     "deposit_gas": deposit_gas.measure,
     "submission_verify": submission_verify.measure,
+    "raw_facts": raw_facts.measure,
     "redecode": redecode.measure,
     "watched_accounts": watched_accounts.measure,
 }
