@@ -23,10 +23,6 @@ from indexer.config.warehouse import dagster_storage_url
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-WORKSPACES = tuple(
-    PROJECT / "pipelines" / name for name in ("workspace.yaml", "workspace_relay.yaml")
-)
-
 API_PORT = 8080
 PAGE_PORT = 3000
 CODE_PORT = 4000
@@ -95,13 +91,6 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
         "ISTHMUS_NETWORK": settings.network.name,
         "ISTHMUS_HOME": str(settings.home),
         "ISTHMUS_DAGSTER_URL": dagster_storage_url(settings),
-        "DAGSTER_HOME": str(PROJECT),
-        "DAGSTER_DISABLE_TELEMETRY": "1",
-        # gRPC's own handling of forks can abort a program that the code server starts.
-        "GRPC_ENABLE_FORK_SUPPORT": "0",
-        # A server that is gone breaks the connection; one that is slow is waited for.
-        "DAGSTER_GRPC_TIMEOUT_SECONDS": "600",
-        "DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD": "2",
         "PYTHONUNBUFFERED": "1",
         # Everybody here is one address. Requests are counted all the same.
         "ISTHMUS_LIMIT_READS": "1000000/second",
@@ -172,19 +161,21 @@ def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> Chil
 
 def code_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     """The process that holds Dagster's definitions and launches their runs."""
-    return _code_server("dagster-code", "pipelines.definitions", ports.code, variables)
+    return _code_server("dagster-code", isthmus("code-server"), ports.code, variables)
 
 
 def relay_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     """The process that holds the relay's definitions and launches its runs; it alone has keys."""
-    return _code_server("dagster-relay", "pipelines.relay", ports.relay, variables)
+    command = isthmus("code-server", "--relay")
+    return _code_server("dagster-relay", command, ports.relay, variables)
 
 
-def _code_server(name: str, module: str, port: int, variables: Mapping[str, str]) -> ChildSpec:
-    where = ("--host", HOST, "--port", str(port))
+def _code_server(
+    name: str, command: Sequence[str], port: int, variables: Mapping[str, str]
+) -> ChildSpec:
     return ChildSpec(
         name=name,
-        command=_python("pipelines.code_server", module, *where),
+        command=command,
         ready=lambda: listens(port),
         environment=variables,
         directory=PROJECT,
@@ -193,10 +184,9 @@ def _code_server(name: str, module: str, port: int, variables: Mapping[str, str]
 
 def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     """Dagster's page; read-only unless the variables hold `PAGE_PASSWORD`."""
-    where = ("--host", HOST, "--port", str(ports.page))
     return ChildSpec(
         name="dagster-page",
-        command=isthmus("page", *_workspaces(), *where),
+        command=isthmus("page", "--host", HOST, "--port", str(ports.page)),
         ready=lambda: _answers(f"{ports.page_url}/server_info"),
         stop_timeout=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
@@ -212,7 +202,7 @@ def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     password = variables.get(PAGE_PASSWORD)
     return ChildSpec(
         name="dagster-daemon",
-        command=_python("dagster._daemon", "run", *_workspaces()),
+        command=isthmus("daemon"),
         ready=lambda: _daemon_is_healthy(ports.page_url, password),
         stop_timeout=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
@@ -220,17 +210,9 @@ def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     )
 
 
-def _workspaces() -> list[str]:
-    return [word for path in WORKSPACES for word in ("-w", str(path))]
-
-
 def isthmus(*arguments: str) -> Sequence[str]:
     """The command `isthmus`, from beside this Python."""
     return [str(Path(sys.executable).with_name("isthmus")), *arguments]
-
-
-def _python(module: str, *arguments: str) -> Sequence[str]:
-    return [sys.executable, "-m", module, *arguments]
 
 
 def _answers(url: str) -> bool:

@@ -1,20 +1,16 @@
 """Dagster's code server, with runs as forks of a process that has imported the definitions.
 
-python -m pipelines.code_server pipelines.definitions [--host 127.0.0.1] [--port 4000]
-
 Replaces `dagster api grpc -m`, which starts a new interpreter for each run: 3 s of processor time
 for imports, a minute or more on a busy machine, while Dagster waits in one gRPC call. A fork takes
 a tenth of a second and shares memory.
 """
 
-import argparse
 import logging
 import multiprocessing
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 from importlib import import_module
 from multiprocessing import forkserver
 
@@ -23,11 +19,7 @@ from dagster._core.utils import FuturesAwareThreadPoolExecutor
 from dagster._grpc.server import DagsterApiServer, DagsterGrpcServer
 from dagster._utils.log import configure_loggers
 
-from indexer.cli.base import print_error
-from indexer.config.settings import export_dagster_variables, log_format
-from indexer.errors import ConfigurationError
-from indexer.logs import adopt_loggers, configure_logging
-from warehouse_schema.configuration import explain
+from indexer.logs import adopt_loggers
 
 _PRELOAD = ("pipelines.code_server", "pipelines.storage")
 
@@ -51,23 +43,13 @@ class ForkingApiServer(DagsterApiServer):
         self._mp_ctx = context  # type: ignore[assignment]  # Dagster has no setting for it.
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT, then wait for the runs; a signal to the group ends those."""
-    parser = argparse.ArgumentParser(prog="python -m pipelines.code_server")
-    parser.add_argument("module")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=4000)
-    options = parser.parse_args(arguments)
-    if log_format() == "json":
-        # Text lines are Dagster's, under handlers of its own.
-        configure_logging(f"code_server {options.module}", "json")
-    try:
-        export_dagster_variables()
-        # Before the fork server imports it too: a settings error is one sentence, no traceback.
-        import_module(options.module)
-    except ConfigurationError as error:
-        print_error(explain(error))
-        sys.exit(2)
+def serve(module: str, host: str, port: int) -> None:
+    """Serve until SIGTERM or SIGINT, then wait for the runs; a signal to the group ends those.
+
+    Raises `ConfigurationError` that the definitions raise.
+    """
+    # Before the fork server imports it too: a settings error is one sentence, no traceback.
+    import_module(module)
     configure_loggers()
     adopt_loggers("dagster")
     end = threading.Event()
@@ -76,14 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pool = FuturesAwareThreadPoolExecutor(max_workers=None)
     server = DagsterGrpcServer(
         server_termination_event=end,
-        dagster_api_servicer=ForkingApiServer(options.module, end, pool),
+        dagster_api_servicer=ForkingApiServer(module, end, pool),
         logger=logging.getLogger("dagster.code_server"),
         threadpool_executor=pool,
-        host=options.host,
-        port=options.port,
+        host=host,
+        port=port,
     )
     server.serve()  # type: ignore[no-untyped-call]
-
-
-if __name__ == "__main__":
-    main()

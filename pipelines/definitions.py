@@ -1,6 +1,6 @@
 """The code location: every chain that has a node, and what all chains share.
 
-python -m pipelines.code_server pipelines.definitions
+isthmus code-server
 """
 
 import dagster as dg

@@ -1,6 +1,6 @@
 """The relay's code location: a process of its own whose environment alone holds the relay's keys.
 
-python -m pipelines.code_server pipelines.relay
+isthmus code-server --relay
 """
 
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ def migrate(url: URL) -> None:
     `MigrationRefused` with what an administrator has to do, and SQLAlchemy's `OperationalError`
     when the server cannot be reached or a lock was not granted in time (run it again).
     """
-    _ensure_database(url)
+    ensure_database(url)
     engine = make_engine(url)
     try:
         with _one_at_a_time(engine, "migrate"), engine.connect() as connection:
@@ -68,7 +68,11 @@ def head_revision() -> str | None:
     return ScriptDirectory.from_config(alembic_config()).get_current_head()
 
 
-def _ensure_database(url: URL) -> None:
+def ensure_database(url: URL) -> None:
+    """Create the database of `url` unless it is there.
+
+    Raises `MigrationRefused`, and `OperationalError` when the server cannot be reached.
+    """
     if not url.database:
         raise MigrationRefused(f"{_shown(url)} names no database; add one, such as /isthmus")
     try:

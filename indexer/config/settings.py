@@ -24,7 +24,7 @@ from indexer.config.networks import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
 from indexer.logs import LogFormat
 from warehouse_schema.configuration import child_environment as child_environment
-from warehouse_schema.configuration import load_configuration, set_variables
+from warehouse_schema.configuration import load_configuration
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 from warehouse_schema.known_variables import CHAIN
 from warehouse_schema.location import LocationVariables, WarehouseVariables
@@ -44,6 +44,8 @@ B = TypeVar("B")
 
 SIGNING_NETWORK_VARIABLE = "ISTHMUS_DEVNET_PASSPHRASE"
 LOG_FORMAT_VARIABLE = "ISTHMUS_LOG_FORMAT"
+CODE_SERVER_PORT = 4000
+RELAY_SERVER_PORT = 4100
 _PASSPHRASE_FILES = {"standalone": "devnet", "testnet": "testnet"}
 """Choice → network file whose passphrase it is."""
 
@@ -162,19 +164,35 @@ class SharedVariables(LocationVariables):
     dagster_url: str | None = variable(
         "ISTHMUS_DAGSTER_URL",
         "dagster.url",
-        "Dagster's own database, `postgresql+psycopg2://…`; read by `dagster.yaml`",
+        "Dagster's own database, `postgresql://…`; unset: `isthmus_dagster` on the warehouse's "
+        "server. Created unless it is there",
         has_file=True,
         hidden=True,
     )
-    code_server_port: Annotated[int | None, within(1, 65_535)] = variable(
+    code_server_host: str = variable(
+        "ISTHMUS_CODE_SERVER_HOST",
+        "dagster.code_server_host",
+        "where Dagster's page and daemon find the code server",
+        "127.0.0.1",
+    )
+    code_server_port: Annotated[int, within(1, 65_535)] = variable(
         "ISTHMUS_CODE_SERVER_PORT",
         "dagster.code_server_port",
-        "port of Dagster's code server; read by `pipelines/workspace.yaml`",
+        "port of Dagster's code server",
+        CODE_SERVER_PORT,
     )
-    relay_server_port: Annotated[int | None, within(1, 65_535)] = variable(
+    relay_server_host: str = variable(
+        "ISTHMUS_RELAY_SERVER_HOST",
+        "dagster.relay_server_host",
+        "where Dagster's page and daemon find the relay's code server",
+        "127.0.0.1",
+    )
+    relay_server_port: Annotated[int, within(1, 65_535)] = variable(
         "ISTHMUS_RELAY_SERVER_PORT",
         "dagster.relay_server_port",
-        "port of the relay's code server; read by `pipelines/workspace_relay.yaml`",
+        "port of the relay's code server; where page and daemon know no key of the relay, they "
+        "look for that server if its host or its port is set",
+        RELAY_SERVER_PORT,
     )
 
     @classmethod
@@ -328,22 +346,6 @@ def devnet_passphrase() -> str:
     """
     choice = load_configuration().get(SIGNING_NETWORK_VARIABLE, "")
     return network_of({SIGNING_NETWORK_VARIABLE: choice}).stellar.passphrase
-
-
-def export_dagster_variables() -> None:
-    """Set the variables that `dagster.yaml` and the workspace files read.
-
-    Dagster reads them from the environment alone. For its processes, before they start. Raises
-    `WrongSettings`.
-    """
-    values = read_variables(SharedVariables, load_configuration())
-    chosen = {
-        "ISTHMUS_HOME": values.home.absolute(),
-        "ISTHMUS_DAGSTER_URL": values.dagster_url,
-        "ISTHMUS_CODE_SERVER_PORT": values.code_server_port,
-        "ISTHMUS_RELAY_SERVER_PORT": values.relay_server_port,
-    }
-    set_variables({name: str(each) for name, each in chosen.items() if each is not None})
 
 
 def start_variable(chain: ChainId) -> str:

@@ -6,13 +6,13 @@ In the place of `dagster-webserver`, which knows no login and no host name.
 import uvicorn
 from dagster import DagsterInstance
 from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster_webserver.app import create_app_from_workspace_process_context
 from dagster_webserver.version import __version__
 
 from indexer.logs import logs_json
 from pipelines.page.guard import Guard
 from pipelines.page.settings import PageSettings
+from pipelines.workspace import load_workspace
 
 _STATEMENT_TIMEOUT_MS = 15_000
 _RECYCLE_SECONDS = 3_600
@@ -20,14 +20,13 @@ _OVERFLOW = 20
 _STOP_SECONDS = 3
 
 
-def serve(settings: PageSettings, workspaces: list[str]) -> None:
+def serve(settings: PageSettings) -> None:
     """Serve until SIGTERM or SIGINT."""
     with DagsterInstance.get() as instance:
         # As `dagster-webserver` does: a query that takes longer helps no reader.
         instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _RECYCLE_SECONDS, _OVERFLOW)
-        target = WorkspaceFileTarget(workspaces)
         with WorkspaceProcessContext(
-            instance, target, version=__version__, read_only=settings.read_only
+            instance, load_workspace(), version=__version__, read_only=settings.read_only
         ) as context:
             app = create_app_from_workspace_process_context(context)
             uvicorn.run(

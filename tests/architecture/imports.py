@@ -57,7 +57,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "warehouse_schema.cli": ("click",),
     "indexer.cli": ("click",),
     "relay.cli": ("click",),
-    "pipelines.page.cli": ("click",),
+    "pipelines.cli": ("click", "sqlalchemy.exc.OperationalError"),
     "api.cli": ("click",),
     "devnet.cli": ("click",),
     "indexer.logs": ("pythonjsonlogger",),
@@ -71,6 +71,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     # An engine is handed on; what to ask it is the indexer's.
     # And a run's configuration is a pydantic model, as Dagster has it.
     "pipelines": ("sqlalchemy.Engine", "pydantic"),
+    "pipelines.environment": ("sqlalchemy.engine.URL",),
     # Dagster's own storage, with connections that are kept.
     "pipelines.storage": ("dagster_postgres",),
     # Serves Dagster's page behind a guard.

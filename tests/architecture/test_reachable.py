@@ -10,7 +10,7 @@ from tests.architecture.imports import PACKAGES, ROOT, modules, uses
 
 LOADED = ("pipelines.defs", "isthmus_client", "warehouse_schema.migrations")
 """Packages read by folder (Dagster, Alembic), and the client, which other programs import."""
-_CONFIGURATION = ("Makefile", "pyproject.toml", "dagster.yaml", "pipelines/*.yaml", ".ci/run")
+_CONFIGURATION = ("Makefile", "pyproject.toml", "pipelines/*.yaml", ".ci/run")
 """Files that name modules for other programs to load."""
 _DOTTED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 _AS_PATH = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:/\w+)+(?=\.py\b)")

@@ -16,11 +16,13 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import GrpcServerTarget
 
 from devnet.process_groups import members
+from devnet.services import isthmus
 from devnet.supervisor import free_port, listens
 from tests.run_processes import run_pids
 
 TIMEOUT = 120.0
 """Seconds for what takes a second on a quiet machine."""
+SERVE = "from pipelines.code_server import serve; serve"
 MODULE = "tests.pipelines.waiting_definitions"
 
 
@@ -82,7 +84,7 @@ def server(tmp_path: Path) -> Iterator[CodeServer]:
         "DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD": "2",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.code_server", MODULE, "--port", str(port)],
+        [sys.executable, "-c", f"{SERVE}({MODULE!r}, '127.0.0.1', {port})"],
         env=environment,
         start_new_session=True,
     )
@@ -117,10 +119,12 @@ def test_sigterm_ends_runs_in_order_and_leaves_no_semaphores(server: CodeServer)
     assert not semaphores() - before
 
 
-@pytest.mark.parametrize("module", ["pipelines.definitions", "pipelines.relay"])
-def test_wrong_settings_end_the_server_without_traceback(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", [(), ("--relay",)], ids=["indexer", "relay"])
+def test_wrong_settings_end_the_server_without_traceback(
+    option: tuple[str, ...], tmp_path: Path
+) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "pipelines.code_server", module, "--port", "0"],
+        isthmus("code-server", *option),
         env={
             **os.environ,
             "DAGSTER_HOME": str(tmp_path),

@@ -115,6 +115,6 @@ def test_every_check_is_scheduled(devnet):
 
 
 def test_pool_limit_is_one_run(pytestconfig):
-    config = load_yaml_from_path(str(pytestconfig.rootpath / "dagster.yaml"))
+    config = load_yaml_from_path(str(pytestconfig.rootpath / "pipelines/dagster.yaml"))
     assert isinstance(config, dict)
     assert config["concurrency"]["pools"] == {"default_limit": 1, "granularity": "run"}

@@ -19,7 +19,9 @@ def stored(postgres, server_engine, tmp_path, monkeypatch, pytestconfig):
     settings = load_settings({"DATABASE_URL": postgres.url("isthmus")})
     monkeypatch.setenv("ISTHMUS_DAGSTER_URL", dagster_storage_url(settings))
     monkeypatch.setenv("ISTHMUS_HOME", str(tmp_path / "home"))
-    (tmp_path / "dagster.yaml").write_bytes((pytestconfig.rootpath / "dagster.yaml").read_bytes())
+    (tmp_path / "dagster.yaml").write_bytes(
+        (pytestconfig.rootpath / "pipelines/dagster.yaml").read_bytes()
+    )
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         yield instance
     process_engine.cache_clear()  # The next database has the same URL.
@@ -43,7 +45,7 @@ def test_logged_event_is_read_back(stored, tmp_path: Path):
     ]
     assert heights == [7, 8]
     left = [path.name for path in tmp_path.iterdir() if path.name != "home"]
-    assert left == ["dagster.yaml"], "DAGSTER_HOME is the project; nothing may be written there"
+    assert left == ["dagster.yaml"], "DAGSTER_HOME is the package; nothing may be written there"
 
 
 def backends(instance):

@@ -1,6 +1,5 @@
 """isthmus.toml: its keys as variables, under the environment's; problems with their places."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from api.settings import load_api_settings
 from indexer.cli.main import main
-from indexer.config.settings import export_dagster_variables, load_settings
+from indexer.config.settings import load_settings
 from indexer.errors import ConfigurationError
 from relay.settings import RelayVariables
 from warehouse_schema.configuration import Configuration, load_configuration
@@ -280,18 +279,3 @@ def test_commands_name_the_places_of_the_file(
     monkeypatch.setenv("ISTHMUS_CONFIG", str(file))
     assert main(arguments) == 2
     assert "isthmus.toml:2 network is 'moonnet'; it must be one of" in capsys.readouterr().err
-
-
-def test_dagster_variables_come_from_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "url").write_text("postgresql+psycopg2://db.example/dagster\n")
-    file = tmp_path / "isthmus.toml"
-    file.write_text('[dagster]\nurl_file = "url"\ncode_server_port = 4000\n')
-    monkeypatch.setattr(os, "environ", {"ISTHMUS_CONFIG": str(file), "ISTHMUS_HOME": "state"})
-    export_dagster_variables()
-    assert os.environ == {
-        "ISTHMUS_CONFIG": str(file),
-        "ISTHMUS_HOME": str(Path("state").absolute()),
-        "ISTHMUS_DAGSTER_URL": "postgresql+psycopg2://db.example/dagster",
-        "ISTHMUS_CODE_SERVER_PORT": "4000",
-    }
-    assert load_configuration().place("ISTHMUS_DAGSTER_URL_FILE") is None

@@ -78,12 +78,12 @@ def served(home: Path, **environment: str) -> Iterator[Page]:
     """`isthmus page` on records of its own."""
     home.mkdir()
     (home / "dagster.yaml").touch()
-    workspace = home / "workspace.yaml"
-    workspace.write_text("load_from: []\n")
     port = free_port()
     kept = {name: value for name, value in os.environ.items() if "DAGSTER" not in name}
+    # Nothing listens there: the page has no code server.
+    kept["ISTHMUS_CODE_SERVER_PORT"] = str(free_port())
     process = subprocess.Popen(
-        [*isthmus("page"), "--port", str(port), "-w", str(workspace)],
+        isthmus("page", "--port", str(port)),
         env={**kept, **environment, "DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"},
     )
     try:

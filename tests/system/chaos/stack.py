@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from devnet.services import isthmus
 from devnet.supervisor import free_port, listens
 from tests.system.chaos import phases
 from tests.system.chaos.bare import await_head
@@ -37,7 +38,6 @@ from tests.system.chaos.site import DAGSTER_TEMPLATE, Site, database
 _TIMEOUT = 300.0
 _READY_SECONDS = 180.0
 """Far more than it takes: how loaded the machine is must not decide what a run finds."""
-_WORKSPACE = PROJECT / "pipelines" / "workspace.yaml"
 
 
 class StackFailed(Exception):
@@ -101,14 +101,10 @@ def _environment(folder: Path, url: str, dagster: str, nodes: FaultyNodes) -> Ma
         "ISTHMUS_NETWORK": "devnet",
         "ISTHMUS_HOME": str(folder),
         "DATABASE_URL": url,
-        "ISTHMUS_DAGSTER_URL": dagster.replace("postgresql://", "postgresql+psycopg2://", 1),
+        "ISTHMUS_DAGSTER_URL": dagster,
         "ISTHMUS_RPC_EIP155_31337": f"{nodes.evm.url},{nodes.evm.ws_url}",
         "ISTHMUS_RPC_STELLAR_DEVNET": nodes.stellar.url,
         "ISTHMUS_CODE_SERVER_PORT": str(free_port()),
-        "DAGSTER_HOME": str(PROJECT),
-        "DAGSTER_DISABLE_TELEMETRY": "1",
-        # gRPC's own handling of forks can abort a program that the code server starts.
-        "GRPC_ENABLE_FORK_SUPPORT": "0",
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -162,15 +158,14 @@ class Orchestra:
     def start(self) -> None:
         """Both, once the code server listens. Raises `StackFailed`."""
         port = self.environment["ISTHMUS_CODE_SERVER_PORT"]
-        where = ("-h", "127.0.0.1", "-p", port)
-        self._spawn("code", "dagster", "api", "grpc", "-m", "pipelines.definitions", *where)
+        self._spawn("code", "code-server")
         deadline = time.monotonic() + _READY_SECONDS
         while not listens(int(port)):
             self.check()
             if time.monotonic() > deadline:
                 raise StackFailed(f"the code server does not listen: {self.last_words()}")
             time.sleep(0.05)
-        self._spawn("daemon", "dagster._daemon", "run", "-w", str(_WORKSPACE))
+        self._spawn("daemon", "daemon")
 
     def check(self) -> None:
         """Raise `StackFailed` when one ended by itself."""
@@ -198,10 +193,10 @@ class Orchestra:
         names = ("code", "daemon")
         return "; ".join(f"{name}: {last_line(self.folder / f'{name}.log')}" for name in names)
 
-    def _spawn(self, name: str, module: str, *arguments: str) -> None:
+    def _spawn(self, name: str, command: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                isthmus(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -218,7 +213,7 @@ def make_dagster_template(site: Site) -> None:
     variables = {
         "ISTHMUS_HOME": str(site.folder),
         "ISTHMUS_DAGSTER_URL": url.replace("postgresql://", "postgresql+psycopg2://", 1),
-        "DAGSTER_HOME": str(PROJECT),
+        "DAGSTER_HOME": str(PROJECT / "pipelines"),
         "DAGSTER_DISABLE_TELEMETRY": "1",
     }
     program = "import dagster; dagster.DagsterInstance.get().dispose()"

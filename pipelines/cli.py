@@ -1,0 +1,93 @@
+"""Dagster's processes: `isthmus code-server`, `isthmus daemon`, `isthmus page`.
+
+Each returns its exit code. Dagster is imported once the environment is set: it reads it then.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
+
+import click
+
+P = ParamSpec("P")
+
+
+def dagster_command(run: Callable[P, None]) -> Callable[P, int]:
+    """An error of ours is one sentence and exit code 1, or 2 for a wrong setting."""
+
+    @wraps(run)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> int:
+        from sqlalchemy.exc import OperationalError
+
+        from indexer.cli.base import print_error
+        from indexer.config.settings import log_format
+        from indexer.errors import ConfigurationError
+        from indexer.logs import configure_logging
+        from warehouse_schema.configuration import explain
+        from warehouse_schema.migrate import MigrationRefused
+
+        if log_format() == "json":
+            # Text lines are uvicorn's and Dagster's, under handlers of their own.
+            name = click.get_current_context().info_name or ""
+            configure_logging("relay-server" if kwargs.get("relay") else name, "json")
+        try:
+            run(*args, **kwargs)
+        except ConfigurationError as error:
+            print_error(explain(error))
+            return 2
+        except MigrationRefused as error:
+            print_error(str(error))
+            return 1
+        except OperationalError as error:
+            print_error(f"Dagster's database (ISTHMUS_DAGSTER_URL): {error.orig}")
+            return 1
+        return 0
+
+    return wrapped
+
+
+@click.command("code-server")
+@click.option("--relay", is_flag=True, help="The server of the relay and of webhooks, with keys.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@dagster_command
+def code_server(*, relay: bool, host: str) -> None:
+    """Hold Dagster's definitions and start their runs, until interrupted.
+
+    It listens on ISTHMUS_CODE_SERVER_PORT, or on ISTHMUS_RELAY_SERVER_PORT. Its protocol has no
+    login: whoever reaches the port may start runs. A signal to the process group ends the runs too.
+    """
+    from pipelines.environment import code_location, prepare_dagster
+
+    location = code_location(relay=relay)
+    prepare_dagster()
+    from pipelines.code_server import serve
+
+    serve(location.module, host, location.port)
+
+
+@click.command()
+@dagster_command
+def daemon() -> None:
+    """Evaluate Dagster's sensors and schedules until interrupted."""
+    from pipelines.environment import prepare_dagster
+
+    prepare_dagster()
+    from pipelines.daemon import run_daemon
+
+    run_daemon()
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=int, default=3000, show_default=True)
+@dagster_command
+def page(host: str, port: int) -> None:
+    """Serve Dagster's page behind its guard until interrupted."""
+    from pipelines.environment import prepare_dagster
+    from pipelines.page.settings import load_page_settings
+
+    settings = load_page_settings(host, port)
+    prepare_dagster()
+    from pipelines.page.server import serve
+
+    serve(settings)
