@@ -142,7 +142,8 @@ def refund(transfer: str, token: str | None) -> int:
 def webhooks() -> int:
     """Send webhooks until interrupted."""
     settings, sender = load_webhooks()
-    print_line(f"webhooks are signed by {encode_public_key(sender.key)}")
+    for key in sender.keys:
+        print_line(f"webhooks are signed by {encode_public_key(key)}")
     should_stop = stop_requested()
     engine = open_engine(settings, "relay", pool_size=1)
     try:
@@ -160,7 +161,8 @@ def webhooks() -> int:
 @click.command()
 @operator_command
 def webhook_key() -> int:
-    """Print the public key that webhooks are verified with."""
+    """Print the public keys that webhooks are verified with, a line each."""
     network = load_settings(needs_database=False).network
-    print(encode_public_key(need_webhook_poster(network).key))
+    for key in need_webhook_poster(network).keys:
+        print(encode_public_key(key))
     return 0

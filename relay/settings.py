@@ -65,7 +65,7 @@ class RelayVariables(Variables):
     kms: dict[str, str] = variable(
         "ISTHMUS_RELAY_KMS_<CHAIN>",
         "relay.chains.<CHAIN>.kms",
-        "key service in its place: `aws-kms:…`, `gcp-kms:…`, `vault:…`, `pkcs11:…`, or "
+        "key service in its place, or as well: `aws-kms:…`, `gcp-kms:…`, `vault:…`, `pkcs11:…`, or "
         "`module:name`: a callable that returns the key of a chain id; several with commas between",
     )
     budget: dict[str, Count] = variable(
@@ -88,7 +88,7 @@ class RelayVariables(Variables):
     sponsor_kms: dict[str, str] = variable(
         "ISTHMUS_RELAY_SPONSOR_KMS_<CHAIN>",
         "relay.sponsor.<CHAIN>.kms",
-        "key service in its place",
+        "key service in its place, or as well",
         chains="stellar",
     )
     sponsor_budget: dict[str, Count] = variable(
@@ -116,12 +116,15 @@ class RelayVariables(Variables):
         chains="stellar",
     )
     webhook_key: str | None = variable(
-        WEBHOOK_KEY, "webhooks.key", "seed `S…` that signs webhooks and nothing else", secret=True
+        WEBHOOK_KEY,
+        "webhooks.key",
+        "seed `S…` that signs webhooks and nothing else; with several, commas between, each signs",
+        secret=True,
     )
     webhook_kms: str | None = variable(
         WEBHOOK_KMS,
         "webhooks.kms",
-        "key service in its place: as for the relay, one key; a callable gets no argument",
+        "key service in its place, or as well: as for the relay; a callable gets no argument",
     )
     pkcs11_module: Path | None = variable(
         "ISTHMUS_PKCS11_MODULE",
@@ -140,17 +143,6 @@ class RelayVariables(Variables):
         "file of Vault's token, as Vault Agent writes it, read at each signature; unset: Vault's "
         "own `VAULT_TOKEN` or `~/.vault-token`",
     )
-
-    @classmethod
-    def contradictions(cls, given: Mapping[str, str]) -> Iterator[str]:
-        """A key that is both given and with a key service."""
-        services = {f"{_PREFIX}{kms}_": f"{_PREFIX}{key}_" for key, kms in _KMS.items()}
-        services[WEBHOOK_KMS] = WEBHOOK_KEY
-        for service, key in services.items():
-            for name in given:
-                other = name.replace(service, key, 1)
-                if name.startswith(service) and other in given:
-                    yield f"{other} and {name} are both set; leave one of them out"
 
     @property
     def signing(self) -> SigningSettings:
@@ -267,23 +259,23 @@ def load_webhook_poster(
             if not name.startswith(_PREFIX) or name.endswith(suffixes)
         },
     )
-    key: StellarKey
-    if values.webhook_kms is not None:
-        [key, *more] = load_stellar_keys(WEBHOOK_KMS, values.webhook_kms, values.signing)
-        if more:
-            raise ConfigurationError(f"{WEBHOOK_KMS} names several keys; webhooks have one")
-    elif values.webhook_key is not None:
-        key = LocalStellarKey.from_text(values.webhook_key, WEBHOOK_KEY)
-    else:
+    keys = _read_stellar_keys(
+        (WEBHOOK_KEY, values.webhook_key), (WEBHOOK_KMS, values.webhook_kms), values.signing
+    )
+    if not keys:
         return None
     others = [*_stellar_keys(values, _SENDER, stellar), *_stellar_keys(values, _SPONSOR, stellar)]
-    if key.public_key in [each.public_key for each in others]:
+    if {each.public_key for each in keys} & {each.public_key for each in others}:
         raise ConfigurationError(
             f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
         )
     if network.name == "devnet":
-        return WebhookSender(key, admits=lambda address: address.is_loopback or is_public(address))
-    return WebhookSender(key)
+        return WebhookSender(
+            keys[0],
+            admits=lambda address: address.is_loopback or is_public(address),
+            more_keys=tuple(keys[1:]),
+        )
+    return WebhookSender(keys[0], more_keys=tuple(keys[1:]))
 
 
 def address_of(account: RelayAccount) -> str:
@@ -346,33 +338,48 @@ def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[Rel
 
 
 def _evm_keys(values: RelayVariables, chain: ChainId) -> Sequence[EvmKey]:
+    """Keys in files, then those of key services: both together while one replaces the other."""
     name = variable_suffix(chain)
-    variable_name = f"{_PREFIX}KEY_{name}"
-    keys: list[EvmKey]
+    variable_name, service_name = f"{_PREFIX}KEY_{name}", f"{_PREFIX}KMS_{name}"
+    texts = values.key[name].split(",") if name in values.key else []
+    keys: list[EvmKey] = [LocalEvmKey.from_text(text.strip(), variable_name) for text in texts]
     if name in values.kms:
-        variable_name = f"{_PREFIX}KMS_{name}"
-        keys = load_evm_keys(variable_name, values.kms[name], values.signing, chain)
-    else:
-        texts = values.key[name].split(",") if name in values.key else []
-        keys = [LocalEvmKey.from_text(text.strip(), variable_name) for text in texts]
-    if len({evm_address(key) for key in keys}) != len(keys):
-        raise ConfigurationError(f"{variable_name} names one key twice")
+        keys += load_evm_keys(service_name, values.kms[name], values.signing, chain)
+    _require_different(keys, variable_name, service_name)
     return keys
 
 
 def _stellar_keys(values: RelayVariables, kind: str, chain: ChainId) -> Sequence[StellarKey]:
     name = variable_suffix(chain)
-    variable_name = f"{_PREFIX}{kind}_{name}"
     texts, services = (
         (values.key, values.kms) if kind == _SENDER else (values.sponsor, values.sponsor_kms)
     )
-    keys: list[StellarKey]
-    if name in services:
-        variable_name = f"{_PREFIX}{_KMS[kind]}_{name}"
-        keys = load_stellar_keys(variable_name, services[name], values.signing, chain)
-    else:
-        seeds = texts[name].split(",") if name in texts else []
-        keys = [LocalStellarKey.from_text(seed.strip(), variable_name) for seed in seeds]
-    if len({stellar_address(key) for key in keys}) != len(keys):
-        raise ConfigurationError(f"{variable_name} names one key twice")
+    return _read_stellar_keys(
+        (f"{_PREFIX}{kind}_{name}", texts.get(name)),
+        (f"{_PREFIX}{_KMS[kind]}_{name}", services.get(name)),
+        values.signing,
+        chain,
+    )
+
+
+def _read_stellar_keys(
+    local: tuple[str, str | None],
+    service: tuple[str, str | None],
+    signing: SigningSettings,
+    *arguments: object,
+) -> Sequence[StellarKey]:
+    """Keys by name and text of two variables; `arguments` are those of `module:name`."""
+    (variable_name, text), (service_name, names) = local, service
+    seeds = [] if text is None else text.split(",")
+    keys: list[StellarKey] = [
+        LocalStellarKey.from_text(seed.strip(), variable_name) for seed in seeds
+    ]
+    if names is not None:
+        keys += load_stellar_keys(service_name, names, signing, *arguments)
+    _require_different(keys, variable_name, service_name)
     return keys
+
+
+def _require_different(keys: Sequence[EvmKey | StellarKey], *names: str) -> None:
+    if len({key.public_key for key in keys}) != len(keys):
+        raise ConfigurationError(f"{' and '.join(names)} name one key twice")

@@ -35,10 +35,13 @@ class Registered:
 
 
 def require_sender(conn: Connection, public_key: str) -> None:
-    """Raises `Unavailable` unless the newest webhook sender signs with the published key."""
+    """Raises `Unavailable` unless the newest webhook sender signs with the published key.
+
+    A sender with several keys writes the same time for each.
+    """
     senders = webhook_senders.c
-    newest = select(senders.public_key).order_by(senders.seen_at.desc()).limit(1)
-    if conn.scalar(newest) != public_key:
+    newest = select(func.max(senders.seen_at)).scalar_subquery()
+    if public_key not in conn.scalars(select(senders.public_key).where(senders.seen_at == newest)):
         raise Unavailable(
             "no webhook sender uses the published key right now",
             code="WEBHOOKS_UNAVAILABLE",

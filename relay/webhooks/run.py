@@ -80,6 +80,13 @@ class WebhookSender:
     prompt_seconds: float = PROMPT_SECONDS
     """Timeout for the first event of a new webhook."""
     clock: Callable[[], float] = time.time
+    more_keys: tuple[StellarKey, ...] = field(default=(), repr=False)
+    """Keys that sign as well, while one replaces the other."""
+
+    @property
+    def keys(self) -> tuple[StellarKey, ...]:
+        """All keys that sign."""
+        return (self.key, *self.more_keys)
 
     def send(self, due: DueEvent, whole_seconds: float) -> WebhookResponse:
         """Sign and post an event, with a timeout.
@@ -88,7 +95,7 @@ class WebhookSender:
         """
         body = event_body(due.event)
         at = UnixSeconds(int(self.clock()))
-        headers = signed_headers(self.key, event_id(due.event), at, body, due.secret)
+        headers = signed_headers(self.keys, event_id(due.event), at, body, due.secret)
         return post(
             due.url,
             body,
@@ -174,7 +181,7 @@ class _Session:
         now = time.monotonic()
         if now >= self._next_seen:
             with self._conn.begin():
-                record_sender(self._conn, encode_public_key(self._sender.key))
+                record_sender(self._conn, [encode_public_key(each) for each in self._sender.keys])
             self._next_seen = now + _SEEN_EVERY_SECONDS
         if now >= self._next_forget:
             with self._conn.begin():

@@ -8,21 +8,25 @@ The bytes cannot be a Stellar transaction, whose signatures are over 32 bytes.
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from relay.keys import StellarKey, stellar_signature
 from warehouse_schema.identifiers import UnixSeconds
 
 
 def signed_headers(
-    key: StellarKey, event: str, at: UnixSeconds, body: bytes, secret: str | None = None
+    keys: Sequence[StellarKey], event: str, at: UnixSeconds, body: bytes, secret: str | None = None
 ) -> Mapping[str, str]:
-    """Headers of a POST; `secret` is `whsec_` and base64, None for a webhook without one.
+    """Headers of a POST, signed by each key.
+
+    `secret` is `whsec_` and base64, None for a webhook without one.
 
     Raises `WrongSignature`, and `RetryableChainError` when the key's service does not answer.
     """
     message = f"{event}.{at}.".encode() + body
-    signatures = [f"v1a,{base64.b64encode(stellar_signature(key, message)).decode()}"]
+    signatures = [
+        f"v1a,{base64.b64encode(stellar_signature(key, message)).decode()}" for key in keys
+    ]
     if secret is not None:
         shared = base64.b64decode(secret.removeprefix("whsec_"))
         digest = hmac.digest(shared, message, hashlib.sha256)

@@ -181,10 +181,12 @@ def record_attempt(
     conn.execute(state.on_conflict_do_update(index_elements=["webhook"], set_=values))
 
 
-def record_sender(conn: Connection, public_key: str) -> None:
-    """Write that the process with this key is running."""
-    now = func.clock_timestamp()
-    row = upsert(webhook_senders).values(public_key=public_key, seen_at=now)
+def record_sender(conn: Connection, public_keys: Collection[str]) -> None:
+    """Write that the process with these keys is running, at one time for all of them."""
+    now = func.now()
+    row = upsert(webhook_senders).values(
+        [{"public_key": each, "seen_at": now} for each in public_keys]
+    )
     conn.execute(row.on_conflict_do_update(index_elements=["public_key"], set_={"seen_at": now}))
 
 

@@ -105,7 +105,7 @@ def post(key: Keypair, number: int) -> Posted:
     body = event_body(event(number, "FUNDED"))
     signer = LocalStellarKey.from_text(key.secret, "test")
     at = UnixSeconds(int(time.time()))
-    return Posted("/hooks/0", signed_headers(signer, f"evt_{number}", at, body), body)
+    return Posted("/hooks/0", signed_headers([signer], f"evt_{number}", at, body), body)
 
 
 def test_receiver_refuses_at_most_twice_until_healed() -> None:

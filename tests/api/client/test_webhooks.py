@@ -36,7 +36,7 @@ def posted(kept: Connection) -> tuple[dict[str, str], bytes]:
     row = kept.exec_driver_sql("SELECT * FROM projections.transfer_events").one()
     event = TransferEvent(**{name: getattr(row, name) for name in TransferEvent.__slots__})
     body = event_body(event)
-    return dict(signed_headers(KEY, event_id(event), UnixSeconds(NOW), body)), body
+    return dict(signed_headers([KEY], event_id(event), UnixSeconds(NOW), body)), body
 
 
 def test_every_call_parses_its_response(kept: Connection, reader: Engine) -> None:
@@ -131,7 +131,7 @@ def test_changed_body_or_key_is_refused(posted: tuple[dict[str, str], bytes]) ->
     with pytest.raises(WebhookNotTrusted):
         verify_webhook(encode_public_key(other), headers, body, now=NOW)
     unread = b'{"type": 7}'
-    signed = signed_headers(KEY, "evt_1", UnixSeconds(NOW), unread)
+    signed = signed_headers([KEY], "evt_1", UnixSeconds(NOW), unread)
     with pytest.raises(WebhookNotTrusted, match="this version"):
         verify_webhook(PUBLIC_KEY, signed, unread, now=NOW)
 

@@ -55,7 +55,7 @@ def test_signatures_of_many_digests_have_low_s(moto: str) -> None:
 def test_several_keys_are_several_accounts(moto: str) -> None:
     first, second = new_key(), new_key()
     assert len(evm_accounts(f"aws-kms:{first}, aws-kms:{second}")) == 2
-    with pytest.raises(ConfigurationError, match=f"{KMS} names one key twice"):
+    with pytest.raises(ConfigurationError, match=f"{KMS} name one key twice"):
         evm_accounts(f"aws-kms:{first},aws-kms:{first}")
 
 

@@ -1,27 +1,22 @@
 """Webhooks get their owner's events in order, signed, with retries, from one process."""
 
 import json
-import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, func, select, text, update
 from standardwebhooks import Webhook
-from stellar_sdk import Keypair
 
-from devnet.webhook_receiver import Posted, Receiver, make_certificate, receiving
+from devnet.webhook_receiver import Posted, Receiver
 from indexer.errors import FollowerConflict, NodeUnavailable
-from relay.keys import LocalStellarKey
 from relay.leases import lease_session
 from relay.webhooks import run, store
 from relay.webhooks.post import PROMPT_SECONDS, WebhookResponse
 from relay.webhooks.retrying import decide_retry
-from relay.webhooks.run import DeliveryCounts, WebhookSender, send_webhooks
+from relay.webhooks.run import WebhookSender
 from relay.webhooks.status import failing_webhooks
 from tests.factories.projections import address
 from tests.factories.tokens import ACCOUNT
@@ -37,66 +32,13 @@ from tests.factories.webhooks import (
     remove_webhook,
     state_of,
 )
+from tests.relay.webhooks.conftest import KEY, TIMEOUT, heard, sending
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
-TIMEOUT = 20.0
 OTHER = address(9)
-SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
-KEY = LocalStellarKey.from_text(SEED, "test")
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_certificate(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture
-def receiver(certificate: Path) -> Iterator[Receiver]:
-    with receiving(certificate) as receiver:
-        yield receiver
-
-
-@pytest.fixture
-def sender(certificate: Path) -> WebhookSender:
-    """A sender that admits this machine and trusts its receiver."""
-    context = ssl.create_default_context(cafile=str(certificate))
-    return WebhookSender(KEY, context=context, admits=lambda _: True, whole_seconds=5.0)
-
-
-@contextmanager
-def sending(engine: Engine, sender: WebhookSender) -> Iterator[list[DeliveryCounts]]:
-    """Run the sender."""
-    stop, done, failed = threading.Event(), list[DeliveryCounts](), list[BaseException]()
-
-    def work() -> None:
-        try:
-            send_webhooks(engine, sender, should_stop=stop.is_set, on_progress=done.append)
-        except FollowerConflict as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield done
-    finally:
-        stop.set()
-        thread.join(TIMEOUT)
-        assert not thread.is_alive()
-        if failed:
-            raise failed[0]
-
-
-def number_of(posted: Posted) -> int:
-    return int(json.loads(posted.body)["data"]["number"])
-
-
-def heard(receiver: Receiver, how_many: int) -> list[int]:
-    """Numbers of so many events, in order of arrival."""
-    assert receiver.wait_for(lambda all_: len(all_) >= how_many, TIMEOUT)
-    return [number_of(each) for each in receiver.received]
 
 
 def until(engine: Engine, is_so: Callable[[Connection], bool]) -> None:

@@ -23,7 +23,7 @@ KEY = LocalStellarKey.from_text(PAIR.secret, "test")
 
 
 def test_signature_covers_id_timestamp_and_body() -> None:
-    headers = signed_headers(KEY, "evt_7", UnixSeconds(1_700_000_000), b'{"a":1}')
+    headers = signed_headers([KEY], "evt_7", UnixSeconds(1_700_000_000), b'{"a":1}')
     version, _, text = headers["webhook-signature"].partition(",")
     assert (version, headers["webhook-id"]) == ("v1a", "evt_7")
     public = VerifyKey(base64.b64decode(encode_public_key(KEY).removeprefix("whpk_")))
@@ -38,7 +38,7 @@ BODY = b'{"type":"transfer.changed"}'
 
 def headers_of_now() -> Mapping[str, str]:
     # The libraries compare the timestamp with their own clock.
-    return signed_headers(KEY, "evt_7", UnixSeconds(int(time.time())), BODY, SECRET)
+    return signed_headers([KEY], "evt_7", UnixSeconds(int(time.time())), BODY, SECRET)
 
 
 def test_python_library_verifies_signature() -> None:
@@ -68,6 +68,6 @@ def test_npm_library_verifies_signature(tmp_path: Path) -> None:
 
 
 def test_webhook_without_secret_has_ed25519_signature_only() -> None:
-    headers = signed_headers(KEY, "evt_7", UnixSeconds(1), BODY)
+    headers = signed_headers([KEY], "evt_7", UnixSeconds(1), BODY)
     assert headers["webhook-signature"].startswith("v1a,")
     assert " " not in headers["webhook-signature"]
