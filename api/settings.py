@@ -12,6 +12,7 @@ from pydantic import BeforeValidator
 
 from api.rate_limits import BUDGETS, OWNER, READS, SIGN_IN, RateBudgets
 from api.stream.limits import MAX_STREAMS, MAX_STREAMS_PER_ADDRESS
+from indexer.addresses import stellar_account
 from indexer.config.settings import Settings, load_settings, read_both, read_variables
 from warehouse_schema.configuration import load_configuration, set_variables
 from warehouse_schema.variables import Count, Variables, variable, within
@@ -67,6 +68,13 @@ def _webhook_key(text: str) -> str:
     if not _WEBHOOK_KEY.fullmatch(text):
         raise ValueError("must be what `isthmus webhook-key` prints, whpk_…")
     return text
+
+
+def _stellar_public_key(text: str) -> str:
+    try:
+        return stellar_account(text)
+    except ValueError:
+        raise ValueError("must be a public key, G…") from None
 
 
 def _is_identity_url(url: str, network: str) -> bool:
@@ -203,6 +211,13 @@ class ApiSettings(Variables):
         "api.sep10_key",
         "Stellar seed `S…` that signs SEP-10 challenges and nothing else; unset: no SEP-10",
         secret=True,
+    )
+    sep10_public_key_other: Annotated[str | None, BeforeValidator(_stellar_public_key)] = variable(
+        "ISTHMUS_SEP10_PUBLIC_KEY_OTHER",
+        "api.sep10_public_key_other",
+        "public key `G…` of the next SEP-10 key, or of the last: its challenges are accepted too",
+        # The operator may have put the seed here.
+        hidden=True,
     )
     home_domain: str | None = variable(
         "ISTHMUS_HOME_DOMAIN",

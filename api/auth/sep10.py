@@ -65,6 +65,8 @@ class SignInChallenge:
     """The envelope in base64."""
     signatures: int
     """Ours included."""
+    server: StellarAddress
+    """Our key that signed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Sep10:
     """URL of `/auth`."""
     other_home_domains: tuple[str, ...] = ()
     """Further names of this machine, where it serves itself alone."""
+    other_signing_key: StellarAddress | None = None
+    """Public key whose challenges are accepted too, while one key replaces the other."""
 
     @property
     def home_domains(self) -> tuple[str, ...]:
@@ -90,6 +94,11 @@ class Sep10:
     def signing_key(self) -> str:
         """The public key, `G…`."""
         return self.key.public_key
+
+    @property
+    def signing_keys(self) -> tuple[str, ...]:
+        """Public keys of accepted challenges."""
+        return (self.signing_key, *filter(None, [self.other_signing_key]))
 
     def challenge(self, account: StellarAddress, home_domain: str | None = None) -> str:
         """A new challenge in base64, for one of `home_domains`."""
@@ -115,17 +124,19 @@ class Sep10:
             raise ChallengeRefused("the challenge is not base64") from error
         parts = _parse_envelope(raw)
         canonical = base64.b64encode(raw).decode()
+        # The library then requires the signature of this key.
+        server = parts.server if parts.server in self.signing_keys else self.signing_key
         try:
             read = library.read_challenge_transaction(
                 canonical,
-                self.signing_key,
+                server,
                 self.home_domains,
                 self.web_auth_domain,
                 self.passphrase,
             )
         except (InvalidSep10ChallengeError, *_XDR_ERRORS) as error:
             raise ChallengeRefused(f"not a valid challenge: {error}") from error
-        if parts.account == self.signing_key or parts.server != self.signing_key:
+        if parts.account in self.signing_keys or parts.server != server:
             raise ChallengeRefused("the operations must be the account's, then the server's")
         return SignInChallenge(
             parts.account,
@@ -133,6 +144,7 @@ class Sep10:
             parts.expires_at,
             canonical,
             parts.signatures,
+            parts.server,
         )
 
     def check_signers(self, challenge: SignInChallenge, rules: SigningRules | None) -> None:
@@ -152,14 +164,14 @@ class Sep10:
             signers = [
                 Ed25519PublicKeySigner(signer.key, signer.weight)
                 for signer in rules.signers
-                if signer.weight > 0 and signer.key != self.signing_key
+                if signer.weight > 0 and signer.key not in self.signing_keys
             ]
             # A new account has a threshold of 0, for which no signature at all would be enough.
             threshold = max(1, rules.medium_threshold)
         try:
             library.verify_challenge_transaction_threshold(
                 challenge.text,
-                self.signing_key,
+                challenge.server,
                 self.home_domains,
                 self.web_auth_domain,
                 self.passphrase,
@@ -200,7 +212,15 @@ def sep10_from_settings(settings: ApiSettings, passphrase: str) -> Sep10 | None:
         passphrase,
         f"{settings.url}/auth",
         others,
+        _other_signing_key(settings, key),
     )
+
+
+def _other_signing_key(settings: ApiSettings, key: Keypair) -> StellarAddress | None:
+    other = settings.sep10_public_key_other
+    if other == key.public_key:
+        raise ConfigurationError("ISTHMUS_SEP10_PUBLIC_KEY_OTHER is the key of ISTHMUS_SEP10_KEY")
+    return None if other is None else StellarAddress(other)
 
 
 def _validate_domain(variable: str, text: str, max_length: int) -> str:

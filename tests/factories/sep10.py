@@ -13,6 +13,7 @@ from stellar_sdk.operation import ManageData, Operation
 
 from api.app import create_app
 from api.auth.sep10 import Sep10
+from api.auth.tokens import Tokens
 from api.deps import Deps
 from api.ports import Accounts
 from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules, Trustline
@@ -83,6 +84,7 @@ def make_sign_in_app(
     *,
     network: Network = NETWORK,
     sep10: Sep10 | None = None,
+    tokens: Tokens | None = None,
     statement: Mapping[str, Any] | None = None,
 ) -> Flask:
     """An app that signs people in, on this machine's clock as the library is."""
@@ -91,7 +93,7 @@ def make_sign_in_app(
             engine,
             network,
             lambda: UnixSeconds(int(time.time())),
-            tokens=make_tokens(now=int(time.time())),
+            tokens=tokens or make_tokens(now=int(time.time())),
             sep10=sep10 or make_sep10(),
             accounts=accounts,
             statement=statement or {},
