@@ -78,10 +78,9 @@ def _document(results: Sequence[tuple[str, "CheckResult"]], seconds: float) -> s
                 "group": group,
                 "check": result.check,
                 "subject": result.subject,
-                "status": _status(result),
+                "status": "finding" if result.is_finding else "ok",
                 "seen": result.seen,
                 "problem": result.problem,
-                "unknown": result.unknown,
                 "fix": result.fix,
             }
             for group, result in results
@@ -96,33 +95,20 @@ def _table(results: Sequence[tuple[str, "CheckResult"]], seconds: float, *, verb
     total = Counter(group for group, _ in results)
     wrong = Counter(group for group, result in results if result.is_finding)
     width = max(map(len, total), default=0)
-    unknown = Counter(group for group, result in results if result.unknown)
     for group, count in total.items():
-        well = count - wrong[group] - unknown[group]
-        lines.append(f"{group:{width}}  {well} ok, {_findings(wrong[group])}")
+        lines.append(f"{group:{width}}  {count - wrong[group]} ok, {_findings(wrong[group])}")
         shown = [result for each, result in results if each == group and verbose]
         lines += [
             f"  {result.check}  {result.subject}  {result.seen}".rstrip()
             for result in shown
-            if not result.is_finding and not result.unknown
+            if not result.is_finding
         ]
     for _, result in results:
         if result.is_finding:
             lines += ["", f"{result.check}  {result.subject}"]
             lines += [f"  {result.problem}", f"  Fix: {result.fix}"]
-    lines += [
-        f"\n{result.check}  {result.subject}\n  Not checked: {result.unknown}"
-        for _, result in results
-        if result.unknown
-    ]
     summary = f"{_findings(wrong.total())} in {len(results)} checks, {seconds:.1f} s"
     return "\n".join([*lines, "", summary])
-
-
-def _status(result: "CheckResult") -> str:
-    if result.is_finding:
-        return "finding"
-    return "unknown" if result.unknown else "ok"
 
 
 def _findings(count: int) -> str:

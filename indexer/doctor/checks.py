@@ -20,8 +20,6 @@ class CheckResult:
     """A sentence; empty when all is well. Everything else is a finding."""
     fix: str = ""
     """What the operator does about the problem."""
-    unknown: str = ""
-    """Why the check could not be made; empty when it was. No finding, and always shown."""
 
     @property
     def is_finding(self) -> bool:
@@ -42,10 +40,6 @@ class Check:
     def ok(self, subject: str, seen: str = "") -> CheckResult:
         """All is well."""
         return CheckResult(self.id, subject, seen)
-
-    def unknown(self, subject: str, reason: str) -> CheckResult:
-        """The check cannot be made from here, and why."""
-        return CheckResult(self.id, subject, unknown=reason)
 
     def failed(self, subject: str, problem: str, fix: str = "") -> CheckResult:
         """A finding. A `fix` replaces the check's own."""

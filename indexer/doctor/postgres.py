@@ -126,7 +126,7 @@ def _permitted(
         if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
             raise
         conn.rollback()
-        return check.unknown(subject, f"{_first_line(error)}. {storage.MAY_READ}")
+        return check.failed(subject, _first_line(error), storage.MAY_READ)
 
 
 def _first_line(error: OperationalError | ProgrammingError) -> str:

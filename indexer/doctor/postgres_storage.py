@@ -43,14 +43,15 @@ def check_disk(
 ) -> CheckResult:
     """Free disk under the data folder. `min_free`: bytes."""
     if url.host not in _LOCAL_HOSTS:
-        return DISK.unknown(subject, f"the server is on {url.host}: watch its disk there")
+        return DISK.ok(subject, f"not known: the server is on {url.host}")
     folder = conn.scalar(text("SELECT setting FROM pg_settings WHERE name = 'data_directory'"))
     if folder is None:
-        return DISK.unknown(subject, f"this user may not read data_directory. {MAY_READ}")
+        return DISK.failed(subject, "this user may not read data_directory", MAY_READ)
     try:
         usage = shutil.disk_usage(Path(folder))
     except OSError as error:
-        return DISK.unknown(subject, f"{folder} cannot be reached from here: {error.strerror}")
+        # A container's port, or a tunnel.
+        return DISK.ok(subject, f"not known: {folder} is not on this machine ({error.strerror})")
     shown = f"{usage.free / 2**30:.0f} of {usage.total / 2**30:.0f} GiB are free under {folder}"
     return DISK.failed(subject, shown) if usage.free < min_free else DISK.ok(subject, shown)
 
@@ -78,7 +79,7 @@ def check_replication(
         return REPLICATION.failed(subject, problem, "Name the primary in DATABASE_URL.")
     standbys = conn.execute(_STANDBYS).all()
     if any(row.state is None for row in standbys):
-        return REPLICATION.unknown(subject, f"the user may not read standbys. {MAY_READ}")
+        return REPLICATION.failed(subject, "the user may not read pg_stat_replication", MAY_READ)
     wrong = [
         f"standby {row.name} is {row.state}, {row.seconds or 0:.0f} s and {row.bytes} bytes behind"
         for row in standbys

@@ -87,11 +87,7 @@ def results(url: URL) -> list[CheckResult]:
 
 def faults(found: Sequence[CheckResult]) -> Mapping[str, str]:
     """Check → problem of all that is not well."""
-    return {each.check: each.problem or each.unknown for each in found if not is_well(each)}
-
-
-def is_well(result: CheckResult) -> bool:
-    return not result.is_finding and not result.unknown
+    return {each.check: each.problem for each in found if each.is_finding}
 
 
 def test_server_as_it_must_be_gives_no_finding(url: URL) -> None:
@@ -221,12 +217,11 @@ def test_unreachable_server_is_one_finding(url: URL) -> None:
     assert "refused" in found.problem
 
 
-def test_user_without_rights_gets_unknowns(url: URL) -> None:
+def test_user_without_rights_is_told_which(url: URL) -> None:
     run(url, "CREATE ROLE narrow LOGIN PASSWORD 'narrow' IN ROLE isthmus_relay")
     found = results(url.set(username="narrow", password="narrow"))
     run(url, "DROP ROLE narrow")
-    assert [each.check for each in found if each.unknown] == ["postgres.disk"]
-    assert not any(each.is_finding for each in found)
+    assert faults(found) == {"postgres.disk": "this user may not read data_directory"}
 
 
 def test_clock_of_another_time_is_found(url: URL) -> None:
@@ -237,9 +232,10 @@ def test_clock_of_another_time_is_found(url: URL) -> None:
 
 def test_little_free_disk_is_found(url: URL) -> None:
     with connected(url) as conn:
-        assert is_well(check_disk(url, conn, ""))
+        assert not check_disk(url, conn, "").is_finding
         assert check_disk(url, conn, "", min_free=2**60).is_finding
-        assert "db.example.com" in check_disk(url.set(host="db.example.com"), conn, "").unknown
+        remote = check_disk(url.set(host="db.example.com"), conn, "")
+        assert (remote.problem, remote.seen) == ("", "not known: the server is on db.example.com")
 
 
 def test_lagging_standby_and_forgotten_slot_are_found(

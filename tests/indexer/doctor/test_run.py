@@ -28,15 +28,11 @@ POTS = CheckGroup((LIKES_TEA,), _pots)
 STOPPED = CheckGroup((), _stopped)
 HEALTHY = CheckGroup((LIKES_TEA,), lambda _: iter([LIKES_TEA.ok("pot 1", "Assam")]))
 
-LOCKED = CheckGroup((LIKES_TEA,), lambda _: iter([LIKES_TEA.unknown("pot 3", "its lid is locked")]))
-
 
 @pytest.fixture
 def doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Doctor:
     """Runs `isthmus doctor …` with groups of this file; its exit code and what it printed."""
-    groups = {
-        name: f"{__name__}:{name.upper()}" for name in ("pots", "stopped", "healthy", "locked")
-    }
+    groups = {name: f"{__name__}:{name.upper()}" for name in ("pots", "stopped", "healthy")}
     monkeypatch.setattr(run, "GROUPS", groups)
     monkeypatch.setenv("ISTHMUS_NETWORK", "devnet")
 
@@ -68,14 +64,6 @@ def test_verbose_prints_what_was_seen(doctor: Doctor) -> None:
     assert "  pot.likes_tea  pot 1  Assam\n" in printed
 
 
-def test_check_that_cannot_be_made_is_shown_and_no_finding(doctor: Doctor) -> None:
-    code, printed = doctor("--only", "locked")
-    assert code == 0
-    assert printed.startswith(
-        "locked  1 ok, 0 findings\n\npot.likes_tea  pot 3\n  Not checked: its lid is locked\n"
-    )
-
-
 def test_json_is_one_object(doctor: Doctor) -> None:
     code, printed = doctor("--only", "pots", "--json")
     document = json.loads(printed)
@@ -87,7 +75,6 @@ def test_json_is_one_object(doctor: Doctor) -> None:
         "status": "finding",
         "seen": "",
         "problem": "it smells of coffee",
-        "unknown": "",
         "fix": "Buy another pot.",
     }
 
@@ -102,7 +89,7 @@ def test_group_that_stops_is_a_finding_and_others_run(doctor: Doctor) -> None:
 def test_unknown_group_is_a_wrong_call(doctor: Doctor) -> None:
     code, printed = doctor("--only", "cups")
     assert code == 2
-    assert "no group cups; there are pots, stopped, healthy, locked" in printed
+    assert "no group cups; there are pots, stopped, healthy" in printed
 
 
 def test_wrong_setting_exits_2(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
