@@ -9,6 +9,7 @@ from indexer.errors import IndexerError
 GROUPS: Mapping[str, str] = {
     "nodes": "indexer.doctor.nodes:GROUP",
     "postgres": "indexer.doctor.postgres:GROUP",
+    "keys": "relay.doctor:GROUP",
 }
 """Name → `module:attribute` of its `CheckGroup`, which may be in a package that the indexer does
 not import. In the order in which they run."""

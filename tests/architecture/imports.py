@@ -149,6 +149,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     # Asks the fold of transfers what it may do for a deposit, under the transfer's lock. Everything
     # else it reads from its own rows and from the chains.
     "relay": (*_ACTIONS, *_CHAINS, "indexer.policy"),
+    "relay.doctor": (*_ACTIONS, *_CHAINS, "indexer.policy", "indexer.doctor.checks"),
 }
 """Part → parts of the indexer it may import; the longest name that fits is the part.
 
