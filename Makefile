@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page proxy hsm screenshots check format bench chaos fuzz replay contracts settings openapi lock clean
+.PHONY: help setup prerequisites demo test page proxy hsm backup screenshots check format bench chaos fuzz replay contracts settings openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -67,6 +67,9 @@ proxy: setup ## Tests of deploy/nginx.conf against a real nginx: Debian's nginx-
 
 hsm: setup ## Tests of PKCS#11 keys on a token of SoftHSM: Debian's softhsm2
 	$(BIN)/python -m pytest tests/relay/hsm $(PYTEST)
+
+backup: setup ## Commands of docs/operations/backup.md: Debian's postgresql and pgbackrest
+	$(BIN)/python -m pytest tests/system/restore $(PYTEST)
 
 screenshots: setup ## Take the docs' pictures of the market page anew, of a demo; needs Chromium
 	$(BIN)/python -m tests.system.page.screenshots

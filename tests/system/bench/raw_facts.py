@@ -41,7 +41,7 @@ _PARTITIONED = """
     CREATE TABLE bench.evm_logs_1 PARTITION OF bench.evm_logs FOR VALUES IN ('eip155:1')
         PARTITION BY RANGE (height);
 """
-_INSERT = """
+INSERT = """
     INSERT INTO {table}
         (chain, height, block_hash, tx_hash, position, block_time, address, topics, data, event)
     SELECT 'eip155:1', i / 20, '0x' || encode(sha256(int8send(i / 20)), 'hex'),
@@ -131,7 +131,7 @@ def _insert(conn: psycopg.Connection[Any], table: str, rows: int, number: int) -
     if shutil.disk_usage(os.environ.get("ISTHMUS_BENCH_FOLDER", "/tmp")).free < MIN_FREE:
         raise RuntimeError(f"less than {MIN_FREE} bytes of disk left after {number} batches")
     size = rows // BATCHES
-    _, seconds = _timed(conn, _INSERT.format(table=table), [number * size, (number + 1) * size - 1])
+    _, seconds = _timed(conn, INSERT.format(table=table), [number * size, (number + 1) * size - 1])
     print_line(f"{table}: batch {number + 1} of {BATCHES}, {size / seconds:.0f} rows/s")
     return size / seconds
 
