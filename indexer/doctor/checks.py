@@ -1,9 +1,10 @@
 """What a check is, and its result. A group of checks is a function over a `DoctorContext`."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from indexer.config.settings import Settings
+from warehouse_schema.identifiers import ChainId
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class DoctorContext:
     begin: Callable[[str, str], None] = lambda _check, _subject: None
     """Report that a check of a subject begins, by its id; for what takes longer than a moment.
     Threads may share it."""
+    unreadable: set[ChainId] = field(default_factory=set)
+    """Chains none of whose nodes is of use: a finding of the group `nodes`, and of no later one."""
 
 
 @dataclass(frozen=True, slots=True)

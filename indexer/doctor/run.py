@@ -8,8 +8,8 @@ from indexer.errors import IndexerError
 
 GROUPS: Mapping[str, str] = {
     "nodes": "indexer.doctor.nodes:GROUP",
+    "services": "indexer.doctor.services:GROUP",
     "postgres": "indexer.doctor.postgres:GROUP",
-    "keys": "relay.doctor:GROUP",
 }
 """Name → `module:attribute` of its `CheckGroup`, which may be in a package that the indexer does
 not import. In the order in which they run."""
