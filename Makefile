@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page proxy hsm backup screenshots check format bench chaos fuzz replay contracts settings openapi lock clean
+.PHONY: help setup prerequisites demo test page proxy hsm backup screenshots check format bench chaos fuzz replay contracts settings catalogue openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -104,6 +104,9 @@ contracts: $(NODE_TOOLS) ## Compile the Solidity contracts: the deposit addresse
 
 settings: setup ## Write docs/settings.md and the list of known variables from the settings models
 	$(BIN)/python -m tests.architecture.settings_document
+
+catalogue: setup ## Write docs/metrics.md from the catalogue of metrics
+	$(BIN)/python -m tests.architecture.metrics_document
 
 openapi: setup ## Write clients/python/openapi.json from the app
 	$(BIN)/python -m tests.architecture.client_document

@@ -8,29 +8,25 @@ Clients cannot add label values: a route is its template, a method one of HTTP's
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask, Response, g, request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
-from api.availability import followed_chains
 from api.browser_headers import METHODS
 from api.load_shedding import ShedReason
-from indexer.config.networks import Network
-from indexer.facts.health import assess
-from indexer.facts.status import chain_status
+from indexer.metrics.catalogue import API
+from indexer.metrics.collectors import new_collector
+from indexer.metrics.collectors import registry as process_registry
 
 PATH = "/metrics"
 _SIGN_IN = "/auth"
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
@@ -38,29 +34,20 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = self._counter("requests", "Requests.", "route", "method", "status")
-        self._seconds = Histogram(
-            "isthmus_request_seconds",
-            "Time from a request's first hook to the headers of its answer.",
-            ["route"],
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self._streams = Gauge(
-            "isthmus_streams_open",
-            "Open streams.",
-            multiprocess_mode="livesum",
-            registry=self.registry,
-        )
-        self._frames = self._counter("stream_frames", "Messages sent to streams.")
-        self._closed = self._counter("streams_closed", "Closed streams.", "code")
-        self._refused = self._counter("rate_limited", "Requests refused with 429.", "budget")
-        self._shed = self._counter("requests_shed", "Requests dropped under overload.", "reason")
-        self._logins = self._counter("logins", "Attempts to log in by SEP-10.", "kind", "result")
-        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        made = {spec.name: new_collector(spec, self.registry) for spec in API}
 
-    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        return Counter(f"isthmus_{name}", meaning, labels, registry=self.registry)
+        def counter(name: str) -> Counter:
+            return cast(Counter, made[f"isthmus_{name}_total"])
+
+        self._requests = counter("requests")
+        self._seconds = cast(Histogram, made["isthmus_request_seconds"])
+        self._streams = cast(Gauge, made["isthmus_streams_open"])
+        self._frames = counter("stream_frames")
+        self._closed = counter("streams_closed")
+        self._refused = counter("rate_limited")
+        self._shed = counter("requests_shed")
+        self._logins = counter("logins")
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def request_answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """`route` is a template, never a client's path."""
@@ -120,59 +107,6 @@ def register_request_metrics(app: Flask, metrics: Metrics) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class WarehouseMetrics(Collector):
-    """Figures that each scrape reads from the warehouse: ingestion lag and health."""
-
-    engine: Engine
-    network: Network
-    book_age: Callable[[], int | None]
-    """Seconds since the last folded ledger closed."""
-
-    def collect(self) -> Iterator[Metric]:
-        """Only `isthmus_warehouse_up` while the database does not answer."""
-        up = GaugeMetricFamily("isthmus_warehouse_up", "Whether the database answers.")
-        lag = GaugeMetricFamily(
-            "isthmus_ingestion_lag_seconds",
-            "Lag of a chain's ingestion behind its head.",
-            labels=["chain"],
-        )
-        idle = GaugeMetricFamily(
-            "isthmus_ingestion_idle_seconds", "Time since a chain's cursor moved.", labels=["chain"]
-        )
-        well = GaugeMetricFamily(
-            "isthmus_chain_well",
-            "1 if a chain's ingestion is healthy, as in routes and `/readyz`, else 0.",
-            labels=["chain"],
-        )
-        ahead = GaugeMetricFamily(
-            "isthmus_protocol_ahead",
-            "Protocol that a chain's node supports and its follower does not; 0: none.",
-            labels=["chain"],
-        )
-        age = GaugeMetricFamily(
-            "isthmus_orderbook_age_seconds", "Time since the last folded ledger closed."
-        )
-        try:
-            statuses = followed_chains(self.network, chain_status(self.engine, self.network))
-            seconds = self.book_age()
-        except SQLAlchemyError:
-            up.add_metric([], 0)
-            yield up
-            return
-        up.add_metric([], 1)
-        for status in statuses:
-            for family, value in ((lag, status.lag_seconds), (idle, status.idle_seconds)):
-                if value is not None:
-                    family.add_metric([status.chain], value)
-            is_well = assess(self.network.chain(status.chain), status).is_well
-            well.add_metric([status.chain], float(is_well))
-            ahead.add_metric([status.chain], float(status.protocol_ahead or 0))
-        if seconds is not None:
-            age.add_metric([], seconds)
-        yield from (up, lag, idle, well, ahead, age)
-
-
-@dataclass(frozen=True, eq=False)
 class Exporter:
     """WSGI middleware that answers `/metrics` on a separate port, for operators.
 
@@ -203,7 +137,7 @@ class Exporter:
             MultiProcessCollector(registry, self.folder)  # type: ignore[no-untyped-call]
         body = generate_latest(registry)
         if self.folder is None:
-            body += generate_latest(self.metrics.registry)
+            body += generate_latest(self.metrics.registry) + generate_latest(process_registry())
         start_response(
             "200 OK",
             [("Content-Type", CONTENT_TYPE_PLAIN_0_0_4), ("Content-Length", str(len(body)))],

@@ -12,7 +12,8 @@ from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
 from gunicorn.glogging import Logger
 
-from api.settings import OFF, load_all_settings, set_metrics_folder
+from api.settings import load_all_settings
+from indexer.config.metrics import set_metrics_folder
 from indexer.config.warehouse import database_url
 from indexer.errors import ConfigurationError
 from indexer.logs import adopt_loggers
@@ -49,8 +50,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
     database_url(settings)
     if not own.proxies:
         logger.warning(_NO_PROXY)
-    port = own.metrics.rpartition(":")[2]
-    if own.metrics != OFF and bind.rpartition(":")[2] == port:
+    if own.metrics and (port := own.metrics.rpartition(":")[2]) == bind.rpartition(":")[2]:
         # The port of a request decides whether it gets metrics.
         raise ConfigurationError(
             f"ISTHMUS_METRICS is {own.metrics!r}, but port {port} is the API's"
@@ -59,7 +59,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
     sys.argv = [
         "gunicorn",
         *("--bind", bind),
-        *(() if own.metrics == OFF else ("--bind", own.metrics)),
+        *(() if own.metrics is None else ("--bind", own.metrics)),
         *("--workers", str(workers)),
         *("--worker-class", "api.worker.Worker", "--threads", str(THREADS)),
         *("--timeout", str(SILENCE_SECONDS)),

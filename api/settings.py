@@ -13,16 +13,15 @@ from pydantic import BeforeValidator
 from api.rate_limits import BUDGETS, OWNER, READS, SIGN_IN, RateBudgets
 from api.stream.limits import MAX_STREAMS, MAX_STREAMS_PER_ADDRESS
 from indexer.addresses import stellar_account
+from indexer.config.metrics import METRICS_FOLDER, MetricsAddress
 from indexer.config.settings import Settings, load_settings, read_both, read_variables
-from warehouse_schema.configuration import load_configuration, set_variables
+from warehouse_schema.configuration import load_configuration
 from warehouse_schema.variables import Count, Variables, variable, within
 
 OFF = "off"
 IDENTITY_URL = "https://api.privy.io"
 QUOTE_SECONDS = 300
 TRANSFER_SECONDS = 1_800
-_METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-_ADDRESS = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[1-9][0-9]{0,4}")
 _WEBHOOK_KEY = re.compile(r"whpk_[A-Za-z0-9+/]{43}=")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 
@@ -49,12 +48,6 @@ def _shared(text: str) -> frozenset[str]:
     if not shared <= set(BUDGETS):
         raise ValueError(f"must name some of {','.join(BUDGETS)}, or be none")
     return shared
-
-
-def _metrics(text: str) -> str:
-    if text != OFF and not _ADDRESS.fullmatch(text):
-        raise ValueError("must be HOST:PORT, or off")
-    return text
 
 
 def _own_url(text: str) -> str:
@@ -144,13 +137,18 @@ class ApiSettings(Variables):
         # Answers from memory would wait for a round trip to Postgres each.
         frozenset({SIGN_IN, OWNER}),
     )
-    metrics: Annotated[str, BeforeValidator(_metrics)] = variable(
-        "ISTHMUS_METRICS", "api.metrics", "`HOST:PORT` where `/metrics` is served; or `off`", OFF
+    metrics: MetricsAddress = variable(
+        "ISTHMUS_METRICS", "api.metrics", "`HOST:PORT` where `/metrics` is served; or `off`"
     )
     metrics_folder: str | None = variable(
-        _METRICS_FOLDER,
+        METRICS_FOLDER,
         None,
         "folder where workers put their figures together; the API's command sets it",
+    )
+    backup_file: Path | None = variable(
+        "ISTHMUS_BACKUP_FILE",
+        "api.backup_file",
+        "file that each backup renews, such as pgBackRest's `backup.info`; its age is a metric",
     )
     url: Annotated[str | None, BeforeValidator(_own_url)] = variable(
         "ISTHMUS_URL",
@@ -289,8 +287,3 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
 def load_all_settings() -> tuple[Settings, ApiSettings]:
     """What the API's process reads. Raises one `ConfigurationError` with all problems."""
     return read_both(load_settings, load_api_settings)
-
-
-def set_metrics_folder(folder: str) -> None:
-    """Where workers, which inherit the environment, share their metrics."""
-    set_variables({_METRICS_FOLDER: folder})

@@ -15,17 +15,19 @@ from api.auth.sep10 import sep10_from_settings
 from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_from_settings
 from api.browser_headers import BrowserPolicy
+from api.certificates import watch_certificate
 from api.deps import Deps, read_snapshot
 from api.load_shedding import LoadShedder
-from api.metrics import Exporter, Metrics, WarehouseMetrics
+from api.metrics import Exporter, Metrics
 from api.notifications import NotificationListener
 from api.orderbook.queries import read_book
 from api.quotes.fees import LimitedFees
 from api.rate_limits import RateLimiter
 from api.rate_storage import PostgresRateStorage
 from api.server import THREADS
-from api.settings import OFF, load_all_settings
+from api.settings import load_all_settings
 from api.stream.limits import StreamLimits
+from api.warehouse_metrics import WarehouseMetrics
 from indexer.chain_state.evm import open_evm_state
 from indexer.chain_state.fees import open_fees
 from indexer.chain_state.stellar import open_stellar_state
@@ -92,12 +94,19 @@ if _own.proxies:
     app.wsgi_app = LoadShedder(  # type: ignore[method-assign]
         ProxyFix(app.wsgi_app, x_for=_own.proxies), _metrics.shed
     )
-if _own.metrics != OFF:
+if _own.metrics is not None:
     # In front of everything that reads a proxy's headers.
     app.wsgi_app = Exporter(  # type: ignore[method-assign]
         app.wsgi_app,
         _metrics,
-        WarehouseMetrics(_engine, _settings.network, _book_age),
+        WarehouseMetrics(
+            _engine,
+            _settings.network,
+            _book_age,
+            home=_settings.home,
+            backup_file=_own.backup_file,
+            certificate=watch_certificate(_own.url),
+        ),
         folder=_own.metrics_folder,
         port=_own.metrics.rpartition(":")[2],
     )

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import psycopg
 from sqlalchemy.exc import OperationalError
 
+from indexer.metrics.collectors import waiting
+
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.2
@@ -52,4 +54,5 @@ def pause_on_outage(loop: str, wait: Callable[[], None]) -> Iterator[None]:
         if isinstance(error, OperationalError) and not is_transient(error):
             raise
         logger.warning("warehouse lost loop=%s: %s", loop, " ".join(str(error).split()))
-        wait()
+        with waiting("postgres"):
+            wait()

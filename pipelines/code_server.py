@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import forkserver
 
@@ -19,8 +21,16 @@ from dagster._core.utils import FuturesAwareThreadPoolExecutor
 from dagster._grpc.server import DagsterApiServer, DagsterGrpcServer
 from dagster._utils.log import configure_loggers
 
+from indexer.config.metrics import set_metrics_folder
+from indexer.config.settings import load_settings
 from indexer.logs import adopt_loggers
+from indexer.metrics.server import folder_registry, serve_metrics, shared_folder
 
+_METRICS = {
+    "pipelines.definitions": "ISTHMUS_METRICS_PIPELINES",
+    "pipelines.relay": "ISTHMUS_METRICS_RELAY",
+}
+"""Definitions → variable with the address of their metrics."""
 _PRELOAD = ("pipelines.code_server", "pipelines.storage")
 
 
@@ -46,12 +56,31 @@ class ForkingApiServer(DagsterApiServer):
 def serve(module: str, host: str, port: int) -> None:
     """Serve until SIGTERM or SIGINT, then wait for the runs; a signal to the group ends those.
 
-    Raises `ConfigurationError` that the definitions raise.
+    Raises `ConfigurationError` that the definitions raise, or for an address of metrics in use.
     """
     # Before the fork server imports it too: a settings error is one sentence, no traceback.
     import_module(module)
     configure_loggers()
     adopt_loggers("dagster")
+    with _metrics(module):
+        _serve(module, host, port)
+
+
+@contextmanager
+def _metrics(module: str) -> Iterator[None]:
+    """Serve what all runs count, where the module has an address for it."""
+    settings, variable = load_settings(), _METRICS.get(module, "")
+    if variable not in settings.metrics:
+        yield
+        return
+    with shared_folder() as folder:
+        # Before the fork server starts: runs read it at their first count.
+        set_metrics_folder(folder)
+        with serve_metrics(settings, variable, folder_registry(folder)):
+            yield
+
+
+def _serve(module: str, host: str, port: int) -> None:
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end.set())

@@ -15,7 +15,10 @@ from sqlalchemy.exc import IntegrityError
 
 from indexer.errors import CallReverted, PermanentChainError, RetryableChainError
 from indexer.logs import log_context
+from indexer.metrics.catalogue import RELAY_SLOTS_CLOSED
+from indexer.metrics.collectors import count
 from indexer.policy.paid_failures import reason_to_wait
+from indexer.policy.relay_accounts import AccountProblem
 from relay import failures, slots
 from relay.jobs.sources import JobSource
 from relay.limits import Backoff, SpendLimits
@@ -48,6 +51,8 @@ class TurnReport:
     """Slots that were paid for without effect, because another transaction had it first."""
     failed: int = 0
     """Slots that were paid for without effect, or whose number another transaction has."""
+    unaffordable: int = 0
+    """Of `refused`: for want of balance or of the day's budget."""
     refused: list[str] = field(default_factory=list)
     """Jobs that could not start, with the reason; retried with backoff."""
 
@@ -106,7 +111,7 @@ class AccountRelay(Generic[C]):
         """Write the reason why no turn is possible."""
         with conn.begin():
             spent, number = self._spent_today(conn), len(slots.open_slots(conn, self.account))
-            health = AccountHealth(self._sender.duty, reason, None, spent, number)
+            health = self._health(reason, "node", None, spent, number)
             set_health(conn, self.account, health)
 
     def reconcile(self, conn: Connection) -> list[Recorded]:
@@ -187,6 +192,7 @@ class AccountRelay(Generic[C]):
                 )
                 failures.halt_account(conn, self.account, reason)
                 logger.error("halted chain=%s: %s", self.account.chain, reason)
+        count(RELAY_SLOTS_CLOSED, self.account.chain, outcome)
         turn.confirmed += outcome == "confirmed"
         turn.already_done += outcome == "already_done"
         turn.failed += outcome in ("reverted", "nonce_taken")
@@ -211,6 +217,7 @@ class AccountRelay(Generic[C]):
             if self._spent_today(conn) > self._limits.budget:
                 transaction.rollback()
                 turn.refused.append(f"replacing number {slot.number}: over the day's budget")
+                turn.unaffordable += 1
                 return
         turn.replaced += 1
 
@@ -282,8 +289,10 @@ class AccountRelay(Generic[C]):
                     self._limits.budget,
                 )
                 if spent + signed.max_cost > budget:
+                    turn.unaffordable += 1
                     return f"over the day's budget of {budget} {unit}, {spent} of it used"
                 if state.balance < signed.max_cost:
+                    turn.unaffordable += 1
                     return f"{state.balance} {unit} on the account, {signed.max_cost} needed"
                 slots.open_slot(conn, self.account, slot, signed.max_cost)
         except IntegrityError as error:
@@ -304,14 +313,36 @@ class AccountRelay(Generic[C]):
             spent, unit = self._spent_today(conn), self._sender.unit
             number = len(slots.open_slots(conn, self.account))
             limits = self._limits
+            problem: AccountProblem | None = None if reason is None else "halted"
             max_cost = self._sender.max_cost
             needed = max(limits.floor, max_cost)
             if reason is None and state.balance < needed:
                 reason = f"{state.balance} {unit} on the account, less than {needed}"
+                problem = "balance"
             if reason is None and spent + max_cost > limits.budget:
                 reason = f"the day's budget of {limits.budget} {unit} is used up"
-            health = AccountHealth(self._sender.duty, reason, state.balance, spent, number)
+                problem = "budget"
+            health = self._health(reason, problem, state.balance, spent, number)
             set_health(conn, self.account, health)
+
+    def _health(
+        self,
+        reason: str | None,
+        problem: AccountProblem | None,
+        balance: NativeAmount | None,
+        spent: NativeAmount,
+        number: int,
+    ) -> AccountHealth:
+        return AccountHealth(
+            duty=self._sender.duty,
+            reason=reason,
+            balance=balance,
+            spent_today=spent,
+            open=number,
+            budget=self._limits.budget,
+            floor=self._limits.floor,
+            problem=problem,
+        )
 
     def _spent_today(self, conn: Connection) -> NativeAmount:
         return slots.spent_today(conn, self.account.chain, account=self.account.address)

@@ -9,6 +9,7 @@ from indexer.cli.base import operator_command, print_line
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import open_engine
 from indexer.loops import stop_requested
+from indexer.metrics.server import serve_loop_metrics
 from relay import failures
 from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE, order_refund
@@ -40,7 +41,8 @@ def run() -> int:
     should_stop = stop_requested()
     engine = open_engine(settings, "relay", pool_size=POOL_SIZE)
     try:
-        run_relay(engine, settings, accounts, should_stop=should_stop, on_turn=print_turn)
+        with serve_loop_metrics(settings, "ISTHMUS_METRICS_RELAY"):
+            run_relay(engine, settings, accounts, should_stop=should_stop, on_turn=print_turn)
     finally:
         engine.dispose()
     return 0
@@ -147,12 +149,8 @@ def webhooks() -> int:
     should_stop = stop_requested()
     engine = open_engine(settings, "relay", pool_size=1)
     try:
-        send_webhooks(
-            engine,
-            sender,
-            should_stop=should_stop,
-            on_progress=print_line,
-        )
+        with serve_loop_metrics(settings, "ISTHMUS_METRICS_WEBHOOKS"):
+            send_webhooks(engine, sender, should_stop=should_stop, on_progress=print_line)
     finally:
         engine.dispose()
     return 0

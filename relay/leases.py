@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from indexer.facts.sessions import wait_for_lease
+from indexer.metrics.collectors import waiting
 from relay.nonces import AccountId
 from warehouse_schema import locks
 from warehouse_schema.relay import leases
@@ -47,4 +48,5 @@ def lock_sponsoring(conn: Connection) -> None:
     """
     row = {"kind": locks.SPONSORING, "name": ""}
     conn.execute(upsert(leases).values(row).on_conflict_do_nothing())
-    conn.execute(select(leases.c.kind).filter_by(**row).with_for_update())
+    with waiting("lock"):
+        conn.execute(select(leases.c.kind).filter_by(**row).with_for_update())

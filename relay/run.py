@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from functools import partial
@@ -20,6 +20,8 @@ from indexer.config.settings import Settings
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
 from indexer.logs import log_context
 from indexer.loops import pause, pause_on_outage
+from indexer.metrics.catalogue import RELAY_TRANSACTIONS
+from indexer.metrics.collectors import Loop, WaitReason, count, loop_time, waiting
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries, StellarDeliveries
 from relay.jobs.deposits import EvmDeposits
@@ -53,6 +55,12 @@ NODE_SECONDS = 10.0
 _FORWARD_SECONDS = 0.2
 _RETRY_SECONDS = 5.0
 """After an error of a node or the warehouse."""
+_LOOPS: Mapping[_Role, Loop] = {
+    "send": "relay",
+    "check_recipients": "relay_recipients",
+    "submit": "relay_submit",
+}
+_IDLE: WaitReason = "idle"
 _UNFIT_SECONDS = 60.0
 """When no node is fit, which a person has to fix."""
 
@@ -163,21 +171,33 @@ def _run_worker(
     ):
         while not should_stop():
             with (
+                loop_time(_LOOPS[role], chain),
                 pause_on_outage(f"relay {chain}", lambda: pause(_RETRY_SECONDS, should_stop)),
                 account_session(engine, worker.account) as conn,
             ):
                 while not should_stop():
-                    seconds = TURN_SECONDS
+                    seconds, reason = TURN_SECONDS, _IDLE
                     try:
                         turn = worker.turn(conn)
                         if turn is not None:
+                            _count(chain, turn)
                             reports.put((chain, turn))
+                            reason = "fee" if turn.unaffordable else _IDLE
                     except (RetryableChainError, PermanentChainError) as error:
                         logger.warning("turn failed chain=%s: %s", chain, error)
                         worker.report_unhealthy(conn, str(error))
                         is_unfit = isinstance(error, PermanentChainError)
                         seconds = _UNFIT_SECONDS if is_unfit else _RETRY_SECONDS
-                    pause(seconds, should_stop)
+                        reason = "node"
+                    with waiting(reason):
+                        pause(seconds, should_stop)
+
+
+def _count(chain: ChainId, turn: TurnReport) -> None:
+    refused = len(turn.refused)
+    steps = {"opened": turn.opened, "sent": turn.sent, "replaced": turn.replaced}
+    for event, number in {**steps, "refused": refused}.items():
+        count(RELAY_TRANSACTIONS, chain, event, by=number)
 
 
 @contextmanager

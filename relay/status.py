@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from indexer.policy.relay_accounts import SILENT_SECONDS, Duty
+from indexer.policy.relay_accounts import SILENT_SECONDS, AccountProblem, Duty
 from indexer.transfers import state_machine
 from relay.failures import FAILED, IS_RESET, MAX_FAILURES, failed_run
 from relay.nonces import AccountId
@@ -30,6 +30,10 @@ class AccountHealth:
     balance: NativeAmount | None
     spent_today: NativeAmount
     open: int
+    budget: NativeAmount
+    floor: NativeAmount
+    problem: AccountProblem | None = None
+    """Kind of the reason, for alerts."""
 
 
 def set_health(conn: Connection, account: AccountId, state: AccountHealth) -> None:

@@ -208,14 +208,22 @@ health = Table(
     text("duty", "deliver: what transfers need on its chain; sponsor: trustlines of owners"),
     flag("well", "Whether it can send what comes next"),
     text("reason", "Why it cannot; null when well", nullable=True),
+    text("problem", "Kind of the reason: halted, balance, budget or node", nullable=True),
     amount("balance", "Native base units; null when no node answered", nullable=True),
     amount("spent_today", "Of the UTC day, what is open at its most, native base units"),
+    amount("budget", "Most that it may spend in a UTC day, native base units"),
+    amount("floor", "Balance below which there is an alert, native base units"),
     small("open", "Slots that may still take effect"),
     recorded(
         "seen_at", "When this was written, database clock: an old row is of a relay that is off"
     ),
     PrimaryKeyConstraint("chain", "account"),
     CheckConstraint("well = (reason IS NULL)", name="reason"),
+    CheckConstraint(
+        "problem IN ('halted', 'balance', 'budget', 'node') AND reason IS NOT NULL"
+        " OR problem IS NULL AND reason IS NULL",
+        name="problem",
+    ),
     CheckConstraint("duty IN ('deliver', 'sponsor')", name="duty"),
     schema=RELAY,
     comment="How each account of the relay is, written each turn. The api reads this and no more",

@@ -12,12 +12,14 @@ from indexer.cli.base import operator_command, print_line
 @operator_command
 def follow(chain: str) -> int:
     """Follow one chain (CAIP-2 id, such as eip155:1) until interrupted."""
+    from indexer.config.metrics import follower_metrics
     from indexer.config.warehouse import open_warehouse
     from indexer.ingest.follow import follow as follow_chain
     from indexer.ingest.quarantine import retry_untried
     from indexer.ingest.ranges import RangeProgress
     from indexer.ingest.readers import open_reader
     from indexer.loops import stop_requested
+    from indexer.metrics.server import serve_loop_metrics
     from warehouse_schema.identifiers import ChainId
 
     def print_progress(progress: RangeProgress) -> None:
@@ -29,7 +31,10 @@ def follow(chain: str) -> int:
     should_stop = stop_requested()
     with open_warehouse() as (settings, engine):
         network, named = settings.network, settings.network.chain(ChainId(chain))
-        with closing(open_reader(settings, named)) as reader:
+        with (
+            serve_loop_metrics(settings, follower_metrics(named.id)),
+            closing(open_reader(settings, named)) as reader,
+        ):
             retry_untried(engine, network, named.id)
             follow_chain(
                 engine, reader, network, should_stop=should_stop, on_progress=print_progress
@@ -45,10 +50,12 @@ def attest() -> int:
     from indexer.ingest.attestations import poll_attestations
     from indexer.ingest.readers import open_services
     from indexer.loops import stop_requested
+    from indexer.metrics.server import serve_loop_metrics
 
     should_stop = stop_requested()
     with (
         open_warehouse() as (settings, engine),
+        serve_loop_metrics(settings, "ISTHMUS_METRICS_ATTEST"),
         open_services(settings.network) as (iris, scan),
     ):
         poll_attestations(
@@ -68,9 +75,13 @@ def transfers() -> int:
     """Apply what clients write to transfers, and let them expire, until interrupted."""
     from indexer.config.warehouse import open_warehouse
     from indexer.loops import stop_requested
+    from indexer.metrics.server import serve_loop_metrics
     from indexer.transfers.keeper import run_keeper
 
     should_stop = stop_requested()
-    with open_warehouse() as (settings, engine):
+    with (
+        open_warehouse() as (settings, engine),
+        serve_loop_metrics(settings, "ISTHMUS_METRICS_TRANSFERS"),
+    ):
         run_keeper(engine, settings.network, should_stop=should_stop)
     return 0

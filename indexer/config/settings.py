@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator
 
 from indexer.addresses import evm_address
+from indexer.config.metrics import MetricsVariables, metrics_addresses
 from indexer.config.networks import (
     Chain,
     EvmChain,
@@ -27,7 +28,7 @@ from warehouse_schema.configuration import child_environment as child_environmen
 from warehouse_schema.configuration import load_configuration
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 from warehouse_schema.known_variables import CHAIN
-from warehouse_schema.location import LocationVariables, WarehouseVariables
+from warehouse_schema.location import WarehouseVariables
 from warehouse_schema.variables import (
     Count,
     SettingsError,
@@ -93,7 +94,7 @@ def _local_iris(text: str) -> str:
     return text
 
 
-class SharedVariables(LocationVariables):
+class SharedVariables(MetricsVariables):
     """Network, nodes and local state; needs no database."""
 
     rpc: dict[str, Annotated[tuple[str, ...], BeforeValidator(_node_urls)]] = variable(
@@ -225,6 +226,8 @@ class Settings:
     """Name of the Dagster executor of jobs with many steps; None: processes of this machine."""
     export: Path | None = None
     """Folder of the Parquet files; None: under `home`."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Address where a process serves `/metrics`, by the name of its variable."""
 
     @property
     def export_folder(self) -> Path:
@@ -282,6 +285,7 @@ def load_settings(
         lakes={} if lake is None else {network.stellar.id: lake},
         export=None if values.export is None else values.export.absolute(),
         executor=values.executor,
+        metrics=metrics_addresses(values, network),
     )
 
 

@@ -8,6 +8,7 @@ from sqlalchemy.engine import URL
 
 from indexer.config.settings import Settings, load_settings
 from indexer.errors import ConfigurationError
+from indexer.metrics.collectors import time_sessions
 from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from warehouse_schema.engine import Role, make_engine, warehouse_url
 from warehouse_schema.location import NEEDS_DATABASE
@@ -44,7 +45,9 @@ def database_url(settings: Settings) -> URL:
 
 def open_engine(settings: Settings, role: Role, *, pool_size: int = 5) -> Engine:
     """An engine on the warehouse under the role's role."""
-    return make_engine(database_url(settings), role=role, pool_size=pool_size)
+    engine = make_engine(database_url(settings), role=role, pool_size=pool_size)
+    time_sessions(engine)
+    return engine
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import OperationalError
 
 from indexer.errors import FollowerConflict
+from indexer.metrics.collectors import waiting
 from warehouse_schema.leases import end_lease, take_lease
 from warehouse_schema.lock_tables import leases
 
@@ -57,7 +58,8 @@ def wait_for_lease(
             return key
         if time.monotonic() >= deadline:
             raise FollowerConflict(busy)
-        time.sleep(_POLL_SECONDS)
+        with waiting("lock"):
+            time.sleep(_POLL_SECONDS)
 
 
 @contextmanager

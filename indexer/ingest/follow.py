@@ -23,6 +23,8 @@ from indexer.ingest.ranges import (
 )
 from indexer.logs import log_context
 from indexer.loops import pause, pause_on_outage
+from indexer.metrics.catalogue import INGESTED_BLOCKS, INGESTED_EVENTS, REORGS
+from indexer.metrics.collectors import count, loop_time, waiting
 from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
@@ -64,6 +66,7 @@ def follow(
             # A lost session's lease is taken again before anything is written.
             with (
                 log_context(chain=reader.chain),
+                loop_time("follower", reader.chain),
                 pause_on_outage(loop, backoff.pause),
                 follower_lease(engine, reader.chain) as conn,
             ):
@@ -94,6 +97,7 @@ def _follow(
 ) -> None:
     def on_commit(progress: RangeProgress) -> None:
         # Committed, even if the next request to the node fails.
+        _count(progress)
         on_progress(progress)
         backoff.reset()
 
@@ -109,7 +113,16 @@ def _follow(
                 logger.warning("node chain=%s: %s", reader.chain, error)
                 session.forget_head()
                 session.report(str(error))
-                backoff.pause(error.retry_after, session.report_again)
+                with waiting("node"):
+                    backoff.pause(error.retry_after, session.report_again)
+
+
+def _count(progress: RangeProgress) -> None:
+    if progress.blocks < 0:
+        count(REORGS, progress.chain)
+        return
+    count(INGESTED_BLOCKS, progress.chain, by=progress.blocks)
+    count(INGESTED_EVENTS, progress.chain, by=progress.events)
 
 
 class _Session:

@@ -14,6 +14,7 @@ from indexer.bridges.cctp.events import MessageReceived
 from indexer.chains.events import Event
 from indexer.config.networks import Network
 from indexer.facts.messages import answered_keys
+from indexer.metrics.collectors import waiting
 from indexer.movements.fold import (
     BURN_EVENTS,
     Burn,
@@ -35,7 +36,8 @@ _COLUMNS = [movements.c[field.name] for field in fields(Movement)]
 
 def refold_movements(conn: Connection, network: Network, affected: Collection[MovementKey]) -> int:
     """Fold these movements from the facts as stored; returns the rows changed."""
-    lock_names(conn, locks.MOVEMENT, {key for _, key in affected})
+    with waiting("lock"):
+        lock_names(conn, locks.MOVEMENT, {key for _, key in affected})
     return _refold(conn, network, affected)
 
 
@@ -48,7 +50,8 @@ def apply_events(conn: Connection, network: Network, events: Sequence[Event]) ->
     affected = affected_movements(events)
     if not affected:
         return 0
-    lock_names(conn, locks.MOVEMENT, {key for _, key in affected})
+    with waiting("lock"):
+        lock_names(conn, locks.MOVEMENT, {key for _, key in affected})
     appended = _append_burns(conn, network, events)
     rest = affected - {row.key for row in appended}
     return len(appended) + _refold(conn, network, rest)

@@ -20,6 +20,7 @@ from indexer.chains.events import Event
 from indexer.facts.rows import copy_into
 from indexer.market.escrow_events import EscrowPausedSet
 from indexer.market.rail_terms_events import RailSet
+from indexer.metrics.collectors import waiting
 from indexer.orderbook.depth import RailDepthRow, Totals
 from indexer.orderbook.event_folds import FOLDS
 from indexer.orderbook.fold import StreamEvent, advance, combine, fold_ledger, messages
@@ -237,7 +238,8 @@ def write_messages(
     """Write messages with their ledgers; `revised`: of a refolded book."""
     if not sent:
         return
-    lock_names(conn, locks.STREAM, [""])
+    with waiting("lock"):
+        lock_names(conn, locks.STREAM, [""])
     names = ("chain", "ledger", "channel", "op", "entry", "last", "revised")
     rows = (
         (ledger.chain, ledger.height, each.channel, each.op, each.entry, each.last, revised)

@@ -12,6 +12,9 @@ from warehouse_schema.relay import health
 Duty: TypeAlias = Literal["deliver", "sponsor"]
 """Purpose of an account: transfers on its chain, or trustlines of owners."""
 
+AccountProblem: TypeAlias = Literal["halted", "balance", "budget", "node"]
+"""Kind of reason why an account cannot send."""
+
 SILENT_SECONDS = 120.0
 """The relay reports each turn: every few seconds, or each minute when no node is healthy."""
 

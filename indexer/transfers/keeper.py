@@ -11,6 +11,8 @@ from sqlalchemy import Connection, Engine, func, insert, select
 
 from indexer.config.networks import Network
 from indexer.loops import pause, pause_on_outage
+from indexer.metrics.catalogue import KEEPER_TRANSFERS
+from indexer.metrics.collectors import count, loop_time, waiting
 from indexer.notifications import listen, wait_for_notifications
 from indexer.transfers import state_machine
 from indexer.transfers.read import read_transfers
@@ -56,24 +58,34 @@ def run_keeper(
     """
     while not should_stop():
         with (
+            loop_time("keeper"),
             pause_on_outage("keeper", lambda: pause(_RECONNECT_SECONDS, should_stop)),
             engine.connect() as conn,
         ):
             try:
                 listen(conn, channels.INTAKE)
-                on_progress(catch_up(conn, network))
+                progress = catch_up(conn, network)
+                _count(progress)
+                on_progress(progress)
                 while not should_stop():
                     progress = process_notifications(conn, network, _NOTIFICATION_SECONDS)
                     if progress != KeeperProgress():
+                        _count(progress)
                         on_progress(progress)
             finally:
                 # In the pool it would deliver notifications to its next user.
                 conn.invalidate()
 
 
+def _count(progress: KeeperProgress) -> None:
+    count(KEEPER_TRANSFERS, "moved", by=progress.moved)
+    count(KEEPER_TRANSFERS, "expired", by=progress.expired)
+
+
 def process_notifications(conn: Connection, network: Network, seconds: float) -> KeeperProgress:
     """Refold the transfers announced within `seconds`, and expire those that are due."""
-    announced = wait_for_notifications(conn, seconds)
+    with waiting("idle"):
+        announced = wait_for_notifications(conn, seconds)
     with conn.begin():
         moved = refold_transfers(conn, network, announced)
     with conn.begin():

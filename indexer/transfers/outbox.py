@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import ARRAY, Connection, Text, bindparam, func, insert, select
 
+from indexer.metrics.collectors import waiting
 from indexer.transfers.state_machine import Sep24Status, Stage
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
@@ -34,7 +35,8 @@ def publish_changes(conn: Connection, changes: Sequence[TransferChange]) -> None
     owners = sorted({each.owner for each in changes})
     if not owners:
         return
-    lock_names(conn, locks.TRANSFER_EVENTS, owners)
+    with waiting("lock"):
+        lock_names(conn, locks.TRANSFER_EVENTS, owners)
     each_owner = func.unnest(bindparam("owners", owners, type_=ARRAY(Text)))
     # One index lookup per owner, however many events there are.
     wanted = select(each_owner.label("owner")).subquery()

@@ -31,6 +31,7 @@ from indexer.chains.events import Event
 from indexer.config.networks import Network
 from indexer.facts import proofs
 from indexer.facts.alarms import raise_alarm
+from indexer.metrics.collectors import waiting
 from indexer.movements.fold import BURN_EVENTS, MovementKey, group_by_transaction, pair_burns
 from indexer.movements.mechanisms import UNLABELLED_SENDS
 from indexer.transfers import matching, state_machine
@@ -142,7 +143,8 @@ def lock_transfers(conn: Connection, ids: Collection[str]) -> None:
     names = func.unnest(bindparam("names", with_interchangeable(conn, ids), type_=ARRAY(Text)))
     # Distinct and sorted: every session takes them in one order, so no two wait for each other.
     keys = select(func.hashtext(names).label("key")).distinct().order_by("key").subquery()
-    conn.execute(select(func.pg_advisory_xact_lock(locks.TRANSFER, keys.c.key)))
+    with waiting("lock"):
+        conn.execute(select(func.pg_advisory_xact_lock(locks.TRANSFER, keys.c.key)))
 
 
 def try_lock_transfers(conn: Connection, ids: Collection[str]) -> set[str]:
@@ -176,7 +178,8 @@ def refold_transfers(
     if not ids:
         return 0
     wanted = with_interchangeable(conn, ids)
-    lock_names(conn, locks.STAGE, wanted)
+    with waiting("lock"):
+        lock_names(conn, locks.STAGE, wanted)
     stored = stored_rows(conn, wanted)
     readings = read_transfers(conn, network, wanted)
     proofs.request_proofs(conn, {key for each in readings for key in each.loaded.unproven})

@@ -17,6 +17,8 @@ from sqlalchemy import Connection, Engine
 
 from indexer.errors import RetryableChainError
 from indexer.loops import pause, pause_on_outage
+from indexer.metrics.catalogue import WEBHOOK_POSTS
+from indexer.metrics.collectors import count, loop_time, waiting
 from indexer.notifications import listen, wait_for_notifications
 from relay.keys import StellarKey
 from relay.leases import lease_session
@@ -144,6 +146,7 @@ def send_webhooks(
     while not should_stop():
         # Attempts that were running in a lost session are repeated: no result could be written.
         with (
+            loop_time("webhooks"),
             pause_on_outage("webhooks", lambda: pause(_OUTAGE_SECONDS, should_stop)),
             lease_session(engine, locks.WEBHOOKS, "", "another process posts to webhooks") as conn,
             ThreadPoolExecutor(sum(MAX_POSTS.values()), "webhooks") as pool,
@@ -171,9 +174,11 @@ class _Session:
             if not should_stop() and time.monotonic() >= self._key_paused_until:
                 self._start_posts()
             if self._running:
-                wait(self._running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+                with waiting("receiver"):
+                    wait(self._running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
             else:
-                wait_for_notifications(self._conn, TURN_SECONDS)
+                with waiting("idle"):
+                    wait_for_notifications(self._conn, TURN_SECONDS)
             if (counts := self._record_finished()) != DeliveryCounts():
                 on_progress(counts)
 
@@ -214,10 +219,12 @@ class _Session:
             decision = decide_retry(due.state, answer, random.random())
             with self._conn.begin():
                 record_attempt(self._conn, due, answer, decision)
+            count(WEBHOOK_POSTS, "delivered" if answer.is_taken else "failed")
             delivered += answer.is_taken
             failed += not answer.is_taken
             given_up += decision.outcome == "given_up"
             if decision.outcome == "given_up":
+                count(WEBHOOK_POSTS, "given_up")
                 logger.info(
                     "given up webhook=%s number=%d answer=%s stopped=%s",
                     *(due.webhook, due.event.number, answer.status or answer.error),

@@ -7,8 +7,9 @@ from sqlalchemy import create_engine
 
 from api.app import create_app
 from api.deps import Deps
-from api.metrics import Exporter, Metrics, WarehouseMetrics
-from api.settings import OFF, load_api_settings
+from api.metrics import Exporter, Metrics
+from api.settings import load_api_settings
+from api.warehouse_metrics import WarehouseMetrics
 from devnet.supervisor import free_port
 from indexer.cli.main import main
 from indexer.config.networks import load_network
@@ -121,7 +122,7 @@ def test_api_port_serves_no_metrics(reader, address):
 
 
 def test_unset_metrics_address_serves_nothing():
-    assert load_api_settings({}).metrics == OFF
+    assert load_api_settings({}).metrics is None
 
 
 def test_metrics_port_serves_metrics_only(reader):
@@ -146,9 +147,9 @@ def test_metrics_of_all_workers_are_summed(api_database, book, tmp_path):
         own = f"http://127.0.0.1:{port}/metrics"
         for _ in range(40):
             # A connection each, so that both workers get some.
-            assert httpx.get(f"{server.url}/healthz").status_code == 200
+            assert httpx.get(f"{server.url}/healthz", timeout=TIMEOUT).status_code == 200
         for _ in range(8):
-            found = figures(httpx.get(own).text)
+            found = figures(httpx.get(own, timeout=TIMEOUT).text)
             assert found["isthmus_requests_total"][("GET", "/healthz", "200")] == 40
             assert found["isthmus_request_seconds_count"][("/healthz",)] == 40
         assert httpx.get(f"{server.url}/metrics").status_code == 404

@@ -56,6 +56,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     # The command `isthmus`.
     "warehouse_schema.cli": ("click",),
     "indexer.cli": ("click",),
+    "indexer.metrics": ("prometheus_client",),
     "relay.cli": ("click",),
     "pipelines.cli": ("click", "sqlalchemy.exc.OperationalError"),
     "api.cli": ("click",),
@@ -65,6 +66,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "warehouse_schema.location": ("pydantic",),
     "warehouse_schema.variables": ("pydantic", "pydantic_settings", "typing_extensions"),
     "indexer.config.settings": ("pydantic",),
+    "indexer.config.metrics": ("pydantic",),
     "relay.settings": ("pydantic",),
     # Creates its database before there is one to make an engine on.
     "warehouse_schema.embedded.launcher": ("psycopg",),
@@ -87,6 +89,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "relay.signing.gcp_kms": ("google.auth", "requests"),
     "relay.signing.vault_transit": ("hvac", "requests"),
     "relay.signing.pkcs11_token": ("pkcs11",),
+    # Reads when a certificate ends.
+    "api.certificates": ("cryptography",),
     # Writes stellar.toml.
     "api.auth.stellar_toml": ("tomlkit",),
     # Keys in PEM: PyJWT checks signatures with them, and reads no key of the wrong curve as wrong.
@@ -94,7 +98,10 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 }
 """Module → what it alone may import more, and why."""
 
-_VALUES = ("indexer.errors", "indexer.addresses", "indexer.loops", "indexer.logs")
+_VALUES = (
+    *("indexer.errors", "indexer.addresses", "indexer.loops", "indexer.logs"),
+    *("indexer.metrics.catalogue", "indexer.metrics.collectors"),
+)
 _CONFIG = (*_VALUES, "indexer.notifications", "indexer.config")
 _CHAINS = (*_CONFIG, "indexer.chains")
 _EVENTS = (
@@ -113,8 +120,11 @@ _ANALYTICS = (*_INGEST, "indexer.analytics")
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
-    "indexer.loops": (),
     "indexer.logs": (),
+    "indexer.loops": ("indexer.metrics.collectors",),
+    "indexer.metrics": ("indexer.metrics",),
+    # Its address is a setting.
+    "indexer.metrics.server": (*_CONFIG, "indexer.metrics"),
     "indexer.notifications": (),
     "indexer.config": _CONFIG,
     "indexer.chains.http": (*_CONFIG, "indexer.chains.http"),
@@ -142,10 +152,13 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.doctor": (*_ANALYTICS, *_ACTIONS, "indexer.chain_state", "indexer.doctor"),
     # What a group of checks is, for every package's.
     "indexer.doctor.checks": _CONFIG,
-    "indexer.cli": (*_ANALYTICS, "indexer.doctor", "indexer.cli"),
+    "indexer.cli": (*_ANALYTICS, "indexer.doctor", "indexer.cli", "indexer.metrics"),
     # Lazy loading, logs and errors of commands: light, for every package's.
     "indexer.cli.base": _CONFIG,
-    "relay.cli": (*_ACTIONS, *_CHAINS, "indexer.policy", "indexer.cli.base"),
+    "relay.cli": (
+        *(*_ACTIONS, *_CHAINS, "indexer.policy", "indexer.cli.base"),
+        "indexer.metrics.server",
+    ),
     # Asks the fold of transfers what it may do for a deposit, under the transfer's lock. Everything
     # else it reads from its own rows and from the chains.
     "relay": (*_ACTIONS, *_CHAINS, "indexer.policy"),

@@ -264,8 +264,11 @@ def insert_sender(
         "reason": None,
         "balance": 10**18,
         "spent_today": 0,
+        "budget": 10**17,
+        "floor": 10**16,
         "open": 0,
         "seen_at": text(f"now() - interval '{silent_seconds} seconds'"),
+        "problem": "node" if fields.get("reason") else None,
         **fields,
     }
     connection.execute(insert(relay.health).values(row))

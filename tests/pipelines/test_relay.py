@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -26,7 +27,15 @@ from warehouse_schema.identifiers import ChainId, Wei
 EVM = ChainId("eip155:31337")
 ACCOUNT = AccountId(EVM, OPERATOR)
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
-WELL = AccountHealth(duty="deliver", reason=None, balance=Wei(10**18), spent_today=Wei(0), open=0)
+WELL = AccountHealth(
+    duty="deliver",
+    reason=None,
+    balance=Wei(10**18),
+    spent_today=Wei(0),
+    open=0,
+    budget=Wei(10**17),
+    floor=Wei(10**16),
+)
 
 
 def warehouse_of(engine: Engine) -> RelayWarehouse:
@@ -125,7 +134,9 @@ def test_check_lists_problems_for_operator(
     assert re.search(r"deliver of a transfer under number 0 waits for 72\d\d s", found)
     with relay_engine.begin() as conn:
         set_health(
-            conn, ACCOUNT, AccountHealth("deliver", "3 wei on the account", Wei(3), Wei(0), 1)
+            conn,
+            ACCOUNT,
+            replace(WELL, reason="3 wei on the account", problem="balance", balance=Wei(3), open=1),
         )
     assert f"{EVM} {OPERATOR}: 3 wei on the account" in check(instance, relay_engine)[1]
 

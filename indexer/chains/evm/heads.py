@@ -14,6 +14,7 @@ from indexer.chains.http.client import host_of
 from indexer.chains.raw import Block
 from indexer.config.networks import EvmChain
 from indexer.errors import NodeUnavailable
+from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import Height
 
 logger = logging.getLogger(__name__)
@@ -143,7 +144,8 @@ class HeadWatcher:
             remaining = deadline - time.monotonic()
             if head is not None or remaining <= 0:
                 return head
-            time.sleep(min(self._poll_seconds, remaining))
+            with waiting("idle"):
+                time.sleep(min(self._poll_seconds, remaining))
 
     def close(self) -> None:
         """Close the socket."""
@@ -160,7 +162,8 @@ class HeadWatcher:
             if head is not None:
                 return head
         while (remaining := deadline - time.monotonic()) > 0:
-            answer = subscription.next(remaining)
+            with waiting("idle"):
+                answer = subscription.next(remaining)
             if answer is not None:
                 self._missed = 0
                 block = self._parse_pushed(answer)

@@ -14,6 +14,8 @@ import httpx
 import orjson
 
 from indexer.errors import NodeUnavailable
+from indexer.metrics.catalogue import NODE_REQUESTS, NODE_SECONDS
+from indexer.metrics.collectors import count, observe, waiting
 
 MAX_RESPONSE_BYTES = 128 * 1024 * 1024
 """More than the receipts of the fullest block, and than a page of the largest ledgers' metas."""
@@ -87,6 +89,8 @@ class HttpEndpoint:
         self.url = url
         self.host = host_of(url)
         self.max_bytes = max_bytes
+        self.counted_as: tuple[str, str] | None = None
+        """Chain and place of a node in metrics; None: not counted."""
         self._seconds = timeout * _RESPONSE_TIMEOUT_FACTOR if seconds is None else seconds
         self._client = new_client(timeout=timeout, headers=headers)
 
@@ -104,6 +108,27 @@ class HttpEndpoint:
         Raises `NodeTimeout`, `ResponseTooLarge`, `ConnectionLost` or another `NodeUnavailable`;
         messages begin with `where`, or with the host.
         """
+        if self.counted_as is None:
+            return self._send(method, path, where=where, params=params, json=json)
+        began, outcome = time.monotonic(), "failed"
+        try:
+            with waiting("node"):
+                response = self._send(method, path, where=where, params=params, json=json)
+            outcome = "answered"
+            return response
+        finally:
+            count(NODE_REQUESTS, *self.counted_as, outcome)
+            observe(NODE_SECONDS, *self.counted_as, value=time.monotonic() - began)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        where: str | None,
+        params: Mapping[str, str] | None,
+        json: object,
+    ) -> httpx.Response:
         where = where or self.host
         deadline = time.monotonic() + self._seconds
         content, headers = None, None

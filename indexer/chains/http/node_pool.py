@@ -19,6 +19,8 @@ from indexer.errors import (
     RetryableChainError,
     WrongChain,
 )
+from indexer.metrics.catalogue import NODE_FAILURES
+from indexer.metrics.collectors import count
 from warehouse_schema.identifiers import ChainId
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,8 @@ class PooledNode(ABC):
 
     host: str
     """Host and port, without credentials."""
+    counted_as: tuple[str, str] | None = None
+    """Chain and place in the pool, for metrics."""
     valid_seconds = math.inf
     """Time for which a check holds, unless a call fails."""
     _valid_until = 0.0
@@ -84,6 +88,8 @@ class NodePool(Generic[N]):
         self.needed = min(MIN_OPERATORS, len({_operator(node) for node in nodes}))
         """Operators that must agree where one is too few: two, if nodes of two are configured."""
         self._chain = chain
+        for place, node in enumerate(nodes):
+            node.counted_as = (chain, str(place))
         self._current = 0
         self._paused_until: dict[N, float] = {}
 
@@ -135,6 +141,7 @@ class NodePool(Generic[N]):
             except caught as error:
                 if isinstance(error, WrongChain) and removes and len(self.nodes) > 1:
                     logger.error("node removed chain=%s: %s", self._chain, error)
+                    _count_failure(node, error)
                     self.nodes.remove(node)
                     self._current %= len(self.nodes)
                     node.close()
@@ -205,10 +212,16 @@ class NodePool(Generic[N]):
         # At the head, a node a block behind is routine.
         level = logging.DEBUG if isinstance(error, NodeBehind) else logging.WARNING
         logger.log(level, "no answer chain=%s node=%s: %s", self._chain, node.host, error)
+        _count_failure(node, error)
         # These two say nothing about which chain the address serves; after any other failure,
         # whatever answers there has to prove it again.
         if not isinstance(error, NodeBehind | PermanentChainError):
             node.invalidate()
+
+
+def _count_failure(node: PooledNode, error: IndexerError) -> None:
+    if node.counted_as is not None:
+        count(NODE_FAILURES, *node.counted_as, type(error).__name__)
 
 
 def _operator(node: PooledNode) -> str:

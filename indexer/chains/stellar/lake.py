@@ -51,6 +51,7 @@ from indexer.errors import (
     UnsupportedProtocol,
     WrongChain,
 )
+from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
@@ -151,7 +152,8 @@ class LakeReader:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return None
-            time.sleep(min(_POLL_SECONDS, remaining))
+            with waiting("idle"):
+                time.sleep(min(_POLL_SECONDS, remaining))
         return head
 
     def close(self) -> None:

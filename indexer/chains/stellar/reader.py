@@ -40,6 +40,7 @@ from indexer.errors import (
     RetentionGap,
     UnsupportedProtocol,
 )
+from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress, TxHash
 
 T = TypeVar("T")
@@ -131,7 +132,8 @@ class StellarReader:
             now = time.monotonic()
             remaining = max(0.0, deadline - now)
             pause = self._schedule.pause(now)
-            time.sleep(min(pause, remaining))
+            with waiting("idle"):
+                time.sleep(min(pause, remaining))
             if pause > remaining:
                 return None
             head = self.head()

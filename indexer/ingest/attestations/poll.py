@@ -22,6 +22,8 @@ from indexer.facts.sessions import lease_session
 from indexer.facts.store import events_by_key
 from indexer.ingest.attestations.record import PollOutcome, PollProgress, ServiceAnswer, record
 from indexer.loops import pause, pause_on_outage
+from indexer.metrics.catalogue import SERVICE_REQUESTS
+from indexer.metrics.collectors import count, loop_time, waiting
 from indexer.movements.polls import WaitingMessage, due_messages, prune_polls
 from warehouse_schema import locks
 from warehouse_schema.identifiers import TxHash
@@ -59,6 +61,7 @@ def poll_attestations(
     """
     while not should_stop():
         with (
+            loop_time("attester"),
             pause_on_outage("poller", lambda: pause(_OUTAGE_PAUSE, should_stop)),
             _poller_lease(engine) as conn,
         ):
@@ -69,7 +72,8 @@ def poll_attestations(
                 if progress != PollProgress():
                     on_progress(progress)
                 if progress.polled < BATCH:
-                    pause(_IDLE_SECONDS, should_stop)
+                    with waiting("idle"):
+                        pause(_IDLE_SECONDS, should_stop)
 
 
 def poll_once(
@@ -109,14 +113,26 @@ def _poll(
                 (waits[packet.guid], partial(scan.status_of, packet)) for packet in packets
             ]
     progress = PollProgress()
-    for outcome in _send(requests):
+    for outcome in _waited(_send(requests)):
         if isinstance(outcome.error, LockedOut):
+            count(SERVICE_REQUESTS, outcome.wait.service, "locked_out")
             # Not counted as an attempt: the service was not asked, and the message stays due.
             progress = replace(progress, locked_out=outcome.error.retry_after)
             continue
+        answered = "answered" if outcome.error is None else "unanswered"
+        count(SERVICE_REQUESTS, outcome.wait.service, answered)
         with conn.begin():
             progress = record(conn, network, outcome, now, progress)
     return progress
+
+
+def _waited(outcomes: Iterator[PollOutcome]) -> Iterator[PollOutcome]:
+    while True:
+        with waiting("attestation"):
+            outcome = next(outcomes, None)
+        if outcome is None:
+            return
+        yield outcome
 
 
 def _send(requests: Sequence[_Request]) -> Iterator[PollOutcome]:

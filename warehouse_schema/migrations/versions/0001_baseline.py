@@ -3801,6 +3801,12 @@ def upgrade() -> None:
         ),
         sa.Column("reason", sa.Text(), nullable=True, comment="Why it cannot; null when well"),
         sa.Column(
+            "problem",
+            sa.Text(),
+            nullable=True,
+            comment="Kind of the reason: halted, balance, budget or node",
+        ),
+        sa.Column(
             "balance",
             sa.Numeric(78, 0),
             nullable=True,
@@ -3812,6 +3818,18 @@ def upgrade() -> None:
             nullable=False,
             comment="Of the UTC day, what is open at its most, native base units",
         ),
+        sa.Column(
+            "budget",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Most that it may spend in a UTC day, native base units",
+        ),
+        sa.Column(
+            "floor",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Balance below which there is an alert, native base units",
+        ),
         sa.Column("open", sa.Integer(), nullable=False, comment="Slots that may still take effect"),
         sa.Column(
             "seen_at",
@@ -3821,6 +3839,11 @@ def upgrade() -> None:
             comment="When this was written, database clock: an old row is of a relay that is off",
         ),
         sa.CheckConstraint("duty IN ('deliver', 'sponsor')", name=op.f("ck_health_duty")),
+        sa.CheckConstraint(
+            "problem IN ('halted', 'balance', 'budget', 'node') AND reason IS NOT NULL"
+            " OR problem IS NULL AND reason IS NULL",
+            name=op.f("ck_health_problem"),
+        ),
         sa.CheckConstraint("well = (reason IS NULL)", name=op.f("ck_health_reason")),
         sa.PrimaryKeyConstraint("chain", "account", name=op.f("pk_health")),
         schema="relay",
