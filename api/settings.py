@@ -256,16 +256,16 @@ class ApiSettings(Variables):
     def contradictions(cls, given: Mapping[str, str]) -> Iterator[str]:
         """Keys without what they need, and an identity provider that is not reached over TLS."""
         if "ISTHMUS_TOKEN_KEY_OTHER" in given and "ISTHMUS_TOKEN_KEY" not in given:
-            yield "ISTHMUS_TOKEN_KEY_OTHER is set without ISTHMUS_TOKEN_KEY"
+            yield "ISTHMUS_TOKEN_KEY_OTHER_FILE is set without ISTHMUS_TOKEN_KEY_FILE"
         if "ISTHMUS_TOKEN_KEY" in given and "ISTHMUS_URL" not in given:
-            yield "ISTHMUS_TOKEN_KEY needs ISTHMUS_URL: a token names its issuer"
+            yield "ISTHMUS_TOKEN_KEY_FILE needs ISTHMUS_URL: a token names its issuer"
         if "ISTHMUS_SEP10_KEY" in given and not {"ISTHMUS_TOKEN_KEY", "ISTHMUS_URL"} <= {*given}:
-            yield "ISTHMUS_SEP10_KEY needs ISTHMUS_TOKEN_KEY and ISTHMUS_URL"
+            yield "ISTHMUS_SEP10_KEY_FILE needs ISTHMUS_TOKEN_KEY_FILE and ISTHMUS_URL"
         app, secret = "ISTHMUS_IDENTITY_APP_ID", "ISTHMUS_IDENTITY_APP_SECRET"
         if secret in given and app not in given:
-            yield f"{secret} is set without {app}"
+            yield f"{secret}_FILE is set without {app}"
         if app in given and secret not in given:
-            yield f"{app} needs {secret}"
+            yield f"{app} needs {secret}_FILE"
         network = given.get("ISTHMUS_NETWORK", "devnet")
         if not _is_identity_url(given.get("ISTHMUS_IDENTITY_URL", IDENTITY_URL), network):
             # Not repeated: it may hold a secret.

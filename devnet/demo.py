@@ -18,7 +18,7 @@ from devnet.evm_node import DevnetError
 from devnet.identity.check import sign_in_problems
 from devnet.identity.provider import StandIn, wallet
 from devnet.identity.server import serving
-from devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
+from devnet.keys import RELAY, SPONSOR, in_files, make_keys, make_relay_keys
 from devnet.life import Life
 from devnet.local_http import TIMEOUTS, local_client
 from devnet.scenario import Log, Scenario
@@ -122,11 +122,15 @@ def _play(
                 services.code_server(ports, variables),
                 services.relay_server(ports, {**variables, **relay_keys}),
             )
-            page = {**variables, services.PAGE_PASSWORD: page_password}
-            supervisor.run_together(services.webserver(ports, page), services.daemon(ports, page))
+            page = variables | in_files(
+                settings.home / "keys", {services.PAGE_PASSWORD: page_password}
+            )
+            supervisor.run_together(
+                services.webserver(ports, page), services.daemon(ports, variables, page_password)
+            )
         with stages.timed("api"):
             keys = make_keys(settings.home / "keys", ports.api_url)
-            users = identity.variables(identity_url)
+            users = in_files(settings.home / "keys", identity.variables(identity_url))
             supervisor.run(services.api(ports, {**variables, **keys, **users}, workers=1))
         with stages.timed("scenario"):
             scenario = Scenario(world, seed, _watched(supervisor))

@@ -6,6 +6,7 @@ recognise it in each demo; the key of tokens is new in each folder.
 """
 
 from base64 import b64encode
+from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
@@ -17,6 +18,7 @@ from devnet.stellar.accounts import IS_FOR_WALLETS, SEP10, keypair
 from indexer.config.networks import Network
 from indexer.config.settings import variable_suffix
 from warehouse_schema.identifiers import EvmAddress
+from warehouse_schema.known_variables import find_variable
 
 RELAY = "relay"
 """Devnet identity of the relay on Stellar."""
@@ -73,6 +75,22 @@ def make_relay_keys(folder: Path, network: Network) -> dict[str, str]:
         f"ISTHMUS_RELAY_SPONSOR_{variable_suffix(network.stellar.id)}_FILE": str(sponsor),
         "ISTHMUS_WEBHOOK_KEY_FILE": str(webhooks),
     }
+
+
+def in_files(folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with each secret in a file of the folder, as processes read it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name, text in variables.items():
+        known = find_variable(name)
+        if text and known is not None and known.protection == "secret":
+            file = folder / name
+            file.touch(mode=0o600)
+            file.write_text(text)
+            found[f"{name}_FILE"] = str(file)
+        else:
+            found[name] = text
+    return found
 
 
 def _kept(path: Path, text: str) -> Path:

@@ -183,7 +183,7 @@ def _code_server(
 
 
 def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
-    """Dagster's page; read-only unless the variables hold `PAGE_PASSWORD`."""
+    """Dagster's page; read-only unless the variables name a file with `PAGE_PASSWORD`."""
     return ChildSpec(
         name="dagster-page",
         command=isthmus("page", "--host", HOST, "--port", str(ports.page)),
@@ -194,16 +194,14 @@ def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     )
 
 
-def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
-    """The daemon, which evaluates sensors and starts runs; ready when the page calls it healthy.
-
-    The variables hold `PAGE_PASSWORD` where the page's do.
-    """
-    password = variables.get(PAGE_PASSWORD)
+def daemon(
+    ports: Ports, variables: Mapping[str, str], page_password: str | None = None
+) -> ChildSpec:
+    """The daemon, which evaluates sensors and starts runs; ready when the page calls it healthy."""
     return ChildSpec(
         name="dagster-daemon",
         command=isthmus("daemon"),
-        ready=lambda: _daemon_is_healthy(ports.page_url, password),
+        ready=lambda: _daemon_is_healthy(ports.page_url, page_password),
         stop_timeout=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
         directory=PROJECT,

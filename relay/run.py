@@ -95,7 +95,7 @@ def run_relay(
     of them; any other error ends all of them.
     """
     if not accounts:
-        raise ConfigurationError("no chain has a key (ISTHMUS_RELAY_KEY_…): nothing to relay")
+        raise ConfigurationError("no chain has a key (ISTHMUS_RELAY_KEY_…_FILE): nothing to relay")
     ended = threading.Event()
     reports: _Reports = SimpleQueue()
     workers = _workers(accounts)

@@ -234,7 +234,7 @@ def need_webhook_poster(network: Network) -> WebhookSender:
     poster = load_webhook_poster(network)
     if poster is None:
         raise ConfigurationError(
-            f"neither {WEBHOOK_KEY} nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
+            f"neither {WEBHOOK_KEY}_FILE nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
         )
     return poster
 
@@ -260,14 +260,17 @@ def load_webhook_poster(
         },
     )
     keys = _read_stellar_keys(
-        (WEBHOOK_KEY, values.webhook_key), (WEBHOOK_KMS, values.webhook_kms), values.signing
+        (f"{WEBHOOK_KEY}_FILE", values.webhook_key),
+        (WEBHOOK_KMS, values.webhook_kms),
+        values.signing,
     )
     if not keys:
         return None
     others = [*_stellar_keys(values, _SENDER, stellar), *_stellar_keys(values, _SPONSOR, stellar)]
     if {each.public_key for each in keys} & {each.public_key for each in others}:
         raise ConfigurationError(
-            f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
+            f"the key of webhooks ({WEBHOOK_KEY}_FILE) signs transactions as well: make one of "
+            "its own"
         )
     if network.name == "devnet":
         return WebhookSender(
@@ -340,7 +343,7 @@ def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[Rel
 def _evm_keys(values: RelayVariables, chain: ChainId) -> Sequence[EvmKey]:
     """Keys in files, then those of key services: both together while one replaces the other."""
     name = variable_suffix(chain)
-    variable_name, service_name = f"{_PREFIX}KEY_{name}", f"{_PREFIX}KMS_{name}"
+    variable_name, service_name = f"{_PREFIX}KEY_{name}_FILE", f"{_PREFIX}KMS_{name}"
     texts = values.key[name].split(",") if name in values.key else []
     keys: list[EvmKey] = [LocalEvmKey.from_text(text.strip(), variable_name) for text in texts]
     if name in values.kms:
@@ -355,7 +358,7 @@ def _stellar_keys(values: RelayVariables, kind: str, chain: ChainId) -> Sequence
         (values.key, values.kms) if kind == _SENDER else (values.sponsor, values.sponsor_kms)
     )
     return _read_stellar_keys(
-        (f"{_PREFIX}{kind}_{name}", texts.get(name)),
+        (f"{_PREFIX}{kind}_{name}_FILE", texts.get(name)),
         (f"{_PREFIX}{_KMS[kind]}_{name}", services.get(name)),
         values.signing,
         chain,

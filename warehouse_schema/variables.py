@@ -7,6 +7,7 @@ one, unless the field says otherwise.
 """
 
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,13 +17,14 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from warehouse_schema.configuration import Configuration
+from warehouse_schema.configuration import FILE_ADVICE, Configuration, has_password
 from warehouse_schema.known_variables import (
     CHAIN,
     CHAIN_PATTERN,
     Kind,
     KnownVariable,
     Protection,
+    find_variable,
     known_variables,
     variable_pattern,
 )
@@ -66,9 +68,9 @@ def variable(
 ) -> Any:
     """A model's field for a variable.
 
-    `key`: its key in isthmus.toml, with its tables; None: it is a variable alone. `has_file`: may
-    also be in the file that `<name>_FILE` names, as secrets are. `hidden`: error messages do not
-    repeat the text; secrets are hidden. `chains`: which chains a `<CHAIN>` variable exists for.
+    `key`: its key in isthmus.toml, with its tables; None: it is a variable alone. `secret`: only
+    ever in the file that `<name>_FILE` names. `has_file`: may be there. `hidden`: error messages do
+    not repeat the text; secrets are hidden. `chains`: which chains a `<CHAIN>` variable exists for.
     """
     return Field(
         {} if CHAIN in name else default,
@@ -147,7 +149,8 @@ class Variables(BaseSettings):
         """Read the variables. Raises `SettingsError` with all problems at once."""
         if isinstance(environment, Configuration) and not environment.is_readable:
             raise SettingsError(environment.problems)
-        resolved, problems = _with_secret_files(cls, environment)
+        resolved, problems = _with_files(cls, environment)
+        problems += inline_secrets(environment)
         problems += environment.problems if isinstance(environment, Configuration) else ()
         problems += unknown_variables(environment)
         problems += cls.contradictions({name: text for name, text in resolved.items() if text})
@@ -213,11 +216,11 @@ def is_chain_variable(pattern: str, name: str) -> bool:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """A sentence for each `ISTHMUS_…` variable that no process reads, with the nearest one."""
-    known = [*(each.name for each in known_variables()), *_INTERNAL]
-    patterns = [variable_pattern(name) for name in known]
+    # An inline secret is known in order to refuse it, not to propose it.
+    known = [each.name for each in known_variables() if each.protection != "secret"]
     found = []
     for name in sorted(environment):
-        if not name.startswith("ISTHMUS_") or any(each.fullmatch(name) for each in patterns):
+        if not name.startswith("ISTHMUS_") or find_variable(name) or name in _INTERNAL:
             continue
         chain = re.search(CHAIN_PATTERN, name)
         general = name if chain is None else name.replace(chain[0], CHAIN)
@@ -228,30 +231,45 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _with_secret_files(
+def inline_secrets(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each secret that is in a variable: of any process, other programs see it."""
+    return [
+        f"{name} must not hold the secret: {FILE_ADVICE} {name}_FILE"
+        for name, text in sorted(environment.items())
+        if text and (known := find_variable(name)) is not None and known.protection == "secret"
+    ]
+
+
+def _with_files(
     model: type[Variables], environment: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """The environment with files in the place of `_FILE` variables; problems never repeat them."""
     resolved, problems = dict(environment), []
-    secrets = [
-        variable_pattern(field.alias or "")
-        for field in model.model_fields.values()
-        if option_of(field, "has_file")
-    ]
+    is_real = environment.get("ISTHMUS_NETWORK", "devnet") != "devnet"
+    having = {each.name: each.protection for each in declared_variables(model)}
     for name, file in environment.items():
         target = name.removesuffix("_FILE")
-        if not file or target == name or not any(each.fullmatch(target) for each in secrets):
+        known = find_variable(target)
+        protection = "plain" if known is None else having.get(known.name, "plain")
+        if not file or target == name or protection == "plain":
             continue
         if environment.get(target):
             problems.append(f"{target} and {name} are both set; leave one of them out")
             continue
         try:
             resolved[target] = Path(file).read_text().strip()
+            may_all_read = bool(Path(file).stat().st_mode & stat.S_IROTH)
         except (OSError, UnicodeDecodeError):
             problems.append(f"{name}: {file} cannot be read")
         else:
             if not resolved[target]:
                 problems.append(f"{name}: {file} is empty")
+            is_secret = protection == "secret" or has_password(resolved[target])
+            if is_real and is_secret and may_all_read:
+                problems.append(
+                    f"{name}: every user of this machine may read {file}; allow it to the "
+                    "process's user or group alone, such as by chmod 600"
+                )
     return resolved, problems
 
 

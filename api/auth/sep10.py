@@ -190,9 +190,11 @@ def sep10_from_settings(settings: ApiSettings, passphrase: str) -> Sep10 | None:
         key = Keypair.from_secret(settings.sep10_key)
     except Ed25519SecretSeedInvalidError:
         # Not as the cause: it quotes the key.
-        raise ConfigurationError("ISTHMUS_SEP10_KEY is no secret seed (S…)") from None
+        raise ConfigurationError("ISTHMUS_SEP10_KEY_FILE is no secret seed (S…)") from None
     if settings.token_key is None or settings.url is None:
-        raise ConfigurationError("ISTHMUS_SEP10_KEY needs ISTHMUS_TOKEN_KEY and ISTHMUS_URL")
+        raise ConfigurationError(
+            "ISTHMUS_SEP10_KEY_FILE needs ISTHMUS_TOKEN_KEY_FILE and ISTHMUS_URL"
+        )
     parts = urlsplit(settings.url)
     if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
         raise ConfigurationError(f"ISTHMUS_URL is {settings.url}; wallets sign in over https alone")

@@ -144,11 +144,16 @@ def tokens_from_settings(settings: ApiSettings, clock: Callable[[], UnixSeconds]
     if settings.token_key is None:
         return None
     if settings.url is None:
-        raise ConfigurationError("ISTHMUS_TOKEN_KEY needs ISTHMUS_URL: a token names its issuer")
-    other = settings.token_key_other
+        raise ConfigurationError(
+            "ISTHMUS_TOKEN_KEY_FILE needs ISTHMUS_URL: a token names its issuer"
+        )
+    others = []
+    if settings.token_key_other is not None:
+        other = signing_key(settings.token_key_other, "ISTHMUS_TOKEN_KEY_OTHER_FILE")
+        others.append(other.public_key())
     return Tokens(
-        signing_key(settings.token_key, "ISTHMUS_TOKEN_KEY"),
-        *(() if other is None else (signing_key(other, "ISTHMUS_TOKEN_KEY_OTHER").public_key(),)),
+        signing_key(settings.token_key, "ISTHMUS_TOKEN_KEY_FILE"),
+        *others,
         issuer=settings.url,
         clock=clock,
         lifetime=settings.token_seconds,

@@ -36,7 +36,6 @@ _FAULTY: Mapping[str, tuple[int, Any]] = {
 }
 
 _NOT_OURS = (
-    "ISTHMUS_IDENTITY_APP_SECRET_FILE",
     "ISTHMUS_IDENTITY_ISSUER",
     "ISTHMUS_IDENTITY_KEY",
     "ISTHMUS_IDENTITY_KEY_FILE",
@@ -69,7 +68,7 @@ class StandIn:
         """`keys`, or `users <subject>`, of each request."""
 
     def variables(self, url: str) -> dict[str, str]:
-        """Settings of an API that signs its users in; `url` is this stand-in's."""
+        """Settings of an API that signs its users in, with the secret; `url` is this stand-in's."""
         return {
             "ISTHMUS_IDENTITY_URL": url,
             "ISTHMUS_IDENTITY_APP_ID": self.app_id,

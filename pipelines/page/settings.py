@@ -71,7 +71,8 @@ def load_page_settings(
     )
     if values.password is None and not _is_loopback(host):
         raise ConfigurationError(
-            f"{LOGIN_VARIABLE} is not set, so the page listens on this machine alone, not on {host}"
+            f"{LOGIN_VARIABLE}_FILE is not set, so the page listens on this machine alone, not on "
+            f"{host}"
         )
     local = tuple(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
     public = () if values.origin is None else (values.origin,)

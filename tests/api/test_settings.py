@@ -7,7 +7,15 @@ import pytest
 from api.settings import load_api_settings
 from indexer.errors import ConfigurationError
 
-IDENTITY = {"ISTHMUS_IDENTITY_APP_ID": "app", "ISTHMUS_IDENTITY_APP_SECRET": "hunter2"}
+SECRET = __file__
+"""A file that can be read."""
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> dict[str, str]:
+    file = tmp_path / "secret"
+    file.write_text("hunter2\n")
+    return {"ISTHMUS_IDENTITY_APP_ID": "app", "ISTHMUS_IDENTITY_APP_SECRET_FILE": str(file)}
 
 
 def test_stream_limits_are_configurable() -> None:
@@ -29,32 +37,75 @@ def test_stream_limits_are_configurable() -> None:
         ({"ISTHMUS_URL": "api.example.com"}, "ISTHMUS_URL is 'api.example.com'; it must be like"),
         ({"ISTHMUS_URL": "https://api.example.com/"}, "with no slash after"),
         ({"ISTHMUS_URL": "ftp://api.example.com"}, "it must be like https"),
-        ({"ISTHMUS_TOKEN_KEY": "x", "ISTHMUS_TOKEN_KEY_FILE": "y"}, "ISTHMUS_TOKEN_KEY_FILE are"),
+        (
+            {"ISTHMUS_TOKEN_KEY": "hunter2", "ISTHMUS_URL": "https://api.example"},
+            "^ISTHMUS_TOKEN_KEY must not hold the secret: write it into a file that only the "
+            "process may read, and set ISTHMUS_TOKEN_KEY_FILE$",
+        ),
+        ({"ISTHMUS_RELAY_KEY_EIP155_1": "hunter2"}, "ISTHMUS_RELAY_KEY_EIP155_1_FILE$"),
+        (
+            {"ISTHMUS_IDENTITY_KEY": "x", "ISTHMUS_IDENTITY_KEY_FILE": "y"},
+            "ISTHMUS_IDENTITY_KEY and ISTHMUS_IDENTITY_KEY_FILE are both set",
+        ),
         ({"ISTHMUS_TOKEN_KEY_FILE": "/none"}, "ISTHMUS_TOKEN_KEY_FILE: /none cannot be read"),
-        ({"ISTHMUS_TOKEN_KEY_OTHER": "a"}, "ISTHMUS_TOKEN_KEY_OTHER is set without"),
-        ({"ISTHMUS_TOKEN_KEY": "hunter2"}, "ISTHMUS_TOKEN_KEY needs ISTHMUS_URL"),
+        ({"ISTHMUS_TOKEN_KEY_OTHER_FILE": SECRET}, "KEY_OTHER_FILE is set without ISTHMUS_TOKEN_K"),
+        ({"ISTHMUS_TOKEN_KEY_FILE": SECRET}, "ISTHMUS_TOKEN_KEY_FILE needs ISTHMUS_URL"),
         ({"ISTHMUS_TOKEN_SECONDS": "59"}, "SECONDS is '59'; it must be from 60 to 86400"),
         ({"ISTHMUS_TOKEN_SECONDS": "86401"}, "ISTHMUS_TOKEN_SECONDS is '86401'"),
-        ({"ISTHMUS_IDENTITY_APP_ID": "a"}, "ISTHMUS_IDENTITY_APP_ID needs ISTHMUS_IDENTITY_APP_S"),
-        ({"ISTHMUS_IDENTITY_APP_SECRET": "a"}, "APP_SECRET is set without"),
-        ({**IDENTITY, "ISTHMUS_IDENTITY_SECONDS": "1h"}, "ISTHMUS_IDENTITY_SECONDS is '1h'"),
+        (
+            {"ISTHMUS_IDENTITY_APP_ID": "a"},
+            "APP_ID needs ISTHMUS_IDENTITY_APP_SECRET_FILE",
+        ),
+        ({"ISTHMUS_IDENTITY_APP_SECRET_FILE": SECRET}, "APP_SECRET_FILE is set without"),
+        ({"ISTHMUS_IDENTITY_SECONDS": "1h"}, "ISTHMUS_IDENTITY_SECONDS is '1h'"),
         ({"ISTHMUS_TOKEN_KEY_FILE": "/dev/null"}, "ISTHMUS_TOKEN_KEY_FILE: /dev/null is empty"),
     ],
 )
 def test_bad_setting_error_names_variable(environment: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(ConfigurationError, match=message) as refused:
         load_api_settings(environment)
+    assert "hunter2" not in str(refused.value)
 
 
-def test_secret_is_read_from_variable_or_file(tmp_path: Path) -> None:
+def test_secret_is_read_from_file(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_text("hunter2\n")
     url = {"ISTHMUS_URL": "https://api.example.com"}
-    inline = load_api_settings({**url, "ISTHMUS_TOKEN_KEY": "hunter2"})
-    assert inline == load_api_settings({**url, "ISTHMUS_TOKEN_KEY_FILE": str(file)})
-    assert inline.token_key == "hunter2"
-    assert "hunter2" not in repr(inline)
+    settings = load_api_settings({**url, "ISTHMUS_TOKEN_KEY_FILE": str(file)})
+    assert settings.token_key == "hunter2"
+    assert "hunter2" not in repr(settings)
     assert load_api_settings({"ISTHMUS_TOKEN_KEY": ""}).token_key is None
+
+
+@pytest.mark.parametrize(
+    ("network", "mode", "is_refused"),
+    [
+        ("testnet", 0o604, True),
+        ("mainnet", 0o644, True),
+        ("mainnet", 0o640, False),
+        ("devnet", 0o644, False),
+    ],
+)
+def test_secret_that_every_user_may_read_is_refused_off_devnet(
+    network: str, mode: int, is_refused: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "key.pem"
+    file.write_text("hunter2")
+    file.chmod(mode)
+    environment = {
+        "ISTHMUS_NETWORK": network,
+        "ISTHMUS_URL": "https://api.example.com",
+        "ISTHMUS_TOKEN_KEY_FILE": str(file),
+    }
+    if not is_refused:
+        assert load_api_settings(environment).token_key == "hunter2"
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        load_api_settings(environment)
+    assert str(refused.value) == (
+        f"ISTHMUS_TOKEN_KEY_FILE: every user of this machine may read {file}; allow it to the "
+        "process's user or group alone, such as by chmod 600"
+    )
 
 
 def test_url_is_read_from_setting_only() -> None:
@@ -63,9 +114,9 @@ def test_url_is_read_from_setting_only() -> None:
     assert load_api_settings({"ISTHMUS_URL": url}).url == url
 
 
-def test_identity_provider_needs_app_and_secret() -> None:
+def test_identity_provider_needs_app_and_secret(identity: dict[str, str]) -> None:
     assert load_api_settings({}).identity_app_id is None
-    chosen = load_api_settings(IDENTITY)
+    chosen = load_api_settings(identity)
     assert (chosen.identity_issuer, chosen.identity_url) == ("privy.io", "https://api.privy.io")
     assert (chosen.identity_app_id, chosen.identity_app_secret) == ("app", "hunter2")
     assert (chosen.identity_key, chosen.identity_seconds) == (None, 7200)
@@ -75,8 +126,8 @@ def test_identity_provider_needs_app_and_secret() -> None:
 STAND_IN = "http://127.0.0.1:8100"
 
 
-def test_local_network_accepts_stand_in_provider() -> None:
-    local = load_api_settings({**IDENTITY, "ISTHMUS_IDENTITY_URL": STAND_IN})
+def test_local_network_accepts_stand_in_provider(identity: dict[str, str]) -> None:
+    local = load_api_settings({**identity, "ISTHMUS_IDENTITY_URL": STAND_IN})
     assert local.identity_url == STAND_IN
 
 
@@ -96,8 +147,8 @@ def test_local_network_accepts_stand_in_provider() -> None:
         ("mainnet", "api.privy.io"),
     ],
 )
-def test_bad_provider_url_is_refused(network: str, url: str) -> None:
-    chosen = {**IDENTITY, "ISTHMUS_NETWORK": network, "ISTHMUS_IDENTITY_URL": url}
+def test_bad_provider_url_is_refused(network: str, url: str, identity: dict[str, str]) -> None:
+    chosen = {**identity, "ISTHMUS_NETWORK": network, "ISTHMUS_IDENTITY_URL": url}
     with pytest.raises(ConfigurationError, match="ISTHMUS_IDENTITY_URL must be like") as refused:
         load_api_settings(chosen)
     assert "hunter2" not in str(refused.value)

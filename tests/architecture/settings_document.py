@@ -51,8 +51,10 @@ is an unset one, except that an empty `ISTHMUS_RPC_<CHAIN>` gives the chain no n
 capitals with `_`, `ISTHMUS_RPC_EIP155_1`. Lists are TOML lists of texts, in variables with commas
 between. A relative path in the file is relative to the file's folder.
 
-What is marked `_file` may be in a file: its key with `_file`, its variable with `_FILE` at the end
-name it. In isthmus.toml a secret, and a URL with a password, must be there.
+A secret is in a file that its key or variable names. On testnet and mainnet a process refuses a
+file with a secret that every user of the machine may read. What is marked (`_file`) may be in a
+file: its key with `_file`, or its variable with `_FILE` at the end, names it. In isthmus.toml a URL
+with a password must be there.
 """
 
 
@@ -92,12 +94,13 @@ def _ordered(model: type[Variables]) -> list[str]:
 
 def _row(model: type[Variables], field_name: str) -> str:
     field = model.model_fields[field_name]
-    key = option_of(field, "key")
+    key, variable = option_of(field, "key"), field.alias
+    if option_of(field, "secret"):
+        key, variable = f"{key}_file", f"{variable}_FILE"
     named = "" if key is None else f"`{key}`"
-    file = " (`_file`)" if option_of(field, "has_file") else ""
-    return (
-        f"| {named}{file} | `{field.alias}` | {_default(field.default)} | {field.description} |\n"
-    )
+    has_choice = option_of(field, "has_file") and not option_of(field, "secret")
+    file = " (`_file`)" if has_choice else ""
+    return f"| {named}{file} | `{variable}` | {_default(field.default)} | {field.description} |\n"
 
 
 def _default(value: object) -> str:

@@ -10,6 +10,7 @@ from api.settings import load_api_settings
 from devnet.identity.check import sign_in_problems
 from devnet.identity.provider import StandIn, wallet
 from devnet.identity.server import serving
+from devnet.keys import in_files
 from devnet.local_http import local_client
 
 ACCOUNT = "GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN"
@@ -66,10 +67,10 @@ def test_malformed_control_request_returns_400(http, path, wish):
     assert http.post(f"/devnet/{path}", json=wish).status_code == 400
 
 
-def test_api_on_local_chains_reads_its_settings(stand_in, http):
+def test_api_on_local_chains_reads_its_settings(stand_in, http, tmp_path):
     real = {"ISTHMUS_IDENTITY_KEY": "of the real one", "ISTHMUS_IDENTITY_ISSUER": "other"}
     url = str(http.base_url).rstrip("/")
-    read = load_api_settings({**real, **stand_in.variables(url)})
+    read = load_api_settings(in_files(tmp_path, {**real, **stand_in.variables(url)}))
     assert (read.identity_app_id, read.identity_app_secret) == ("an-app", stand_in.app_secret)
     assert (read.identity_issuer, read.identity_url) == ("privy.io", url)
     assert (read.identity_key, read.identity_seconds) == (None, 7200)

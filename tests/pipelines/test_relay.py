@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -26,7 +27,7 @@ from warehouse_schema.identifiers import ChainId, Wei
 
 EVM = ChainId("eip155:31337")
 ACCOUNT = AccountId(EVM, OPERATOR)
-KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
+KEY = "ISTHMUS_RELAY_KEY_EIP155_31337_FILE"
 WELL = AccountHealth(
     duty="deliver",
     reason=None,
@@ -88,9 +89,13 @@ def test_missing_key_is_a_permanent_error(
 
 
 def test_run_takes_turns_until_sigterm(
-    instance: dg.DagsterInstance, relay_engine: Engine, monkeypatch: pytest.MonkeyPatch
+    instance: dg.DagsterInstance,
+    relay_engine: Engine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setenv(KEY, "5f" * 32)
+    (tmp_path / "key").write_text("5f" * 32)
+    monkeypatch.setenv(KEY, str(tmp_path / "key"))
 
     def turns(engine, settings, accounts, *, should_stop, on_turn):
         assert engine is relay_engine

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -25,14 +26,17 @@ from tests.factories.webhooks import (
 )
 from tests.pipelines.factories import warehouse_of
 
-KEY = "ISTHMUS_WEBHOOK_KEY"
+KEY = "ISTHMUS_WEBHOOK_KEY_FILE"
 SECONDS = re.compile(r"\b4\d\d s")
 SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
 
 
 @pytest.fixture(autouse=True)
-def with_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY, SEED)
+def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "webhook-key"
+    file.write_text(SEED)
+    monkeypatch.setenv(KEY, str(file))
+    return file
 
 
 def execute(job: str, instance: dg.DagsterInstance, engine: Engine, **options: Any):
@@ -54,9 +58,9 @@ def test_webhook_job_exists_with_a_key(monkeypatch: pytest.MonkeyPatch):
     assert JOB not in names
 
 
-def test_bad_webhook_key_stops_the_load(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(KEY, "S123")
-    with pytest.raises(ConfigurationError, match="ISTHMUS_WEBHOOK_KEY is no Stellar seed"):
+def test_bad_webhook_key_stops_the_load(key_file: Path):
+    key_file.write_text("S123")
+    with pytest.raises(ConfigurationError, match="ISTHMUS_WEBHOOK_KEY_FILE is no Stellar seed"):
         relay.definitions()
 
 

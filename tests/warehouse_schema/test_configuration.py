@@ -72,6 +72,7 @@ def test_keys_become_variables(tmp_path: Path) -> None:
 def test_models_read_the_file(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "relay").write_text("11" * 32)
+    (tmp_path / "keys" / "relay").chmod(0o600)
     given = configure(tmp_path, GOOD)
     settings = load_settings(given)
     assert [chain.id for chain in settings.followed] == ["eip155:84532"]

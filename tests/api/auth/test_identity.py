@@ -14,6 +14,7 @@ from api.auth.identity import identity_from_settings
 from api.auth.key_set import pinned_key
 from api.settings import load_api_settings
 from devnet.identity.provider import ISSUER, KID, wallet
+from devnet.keys import in_files
 from tests.factories.app import NOW
 from tests.factories.identity import LONGEST
 from tests.factories.tokens import ACCOUNT, make_tokens, part, private_key, public_pem, sign
@@ -201,16 +202,18 @@ def test_only_provider_host_is_logged(world, user, caplog):
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_identity_provider_from_settings(world, user, reader, pinned):
-    settings = load_api_settings(
+def test_identity_provider_from_settings(world, user, reader, pinned, tmp_path):
+    variables = in_files(
+        tmp_path,
         {
             "ISTHMUS_IDENTITY_APP_ID": world.stand_in.app_id,
             "ISTHMUS_IDENTITY_APP_SECRET": world.stand_in.app_secret,
             "ISTHMUS_IDENTITY_ISSUER": ISSUER,
             "ISTHMUS_IDENTITY_URL": world.url,
             "ISTHMUS_IDENTITY_KEY": public_pem(world.stand_in.key) if pinned else "",
-        }
+        },
     )
+    settings = load_api_settings(variables)
     assert world.stand_in.app_secret not in repr(settings)
     identity = identity_from_settings(settings, reader, lambda: NOW)
     assert identity.verify(world.token(user)).account == ACCOUNT

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Mapping
 from itertools import pairwise, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from flask.testing import FlaskClient
@@ -12,6 +14,7 @@ from stellar_sdk import Keypair
 from api.auth.sep10 import sep10_from_settings
 from api.auth.tokens import tokens_from_settings
 from api.settings import ApiSettings
+from devnet.keys import in_files
 from indexer.errors import ConfigurationError
 from tests.factories.sep10 import (
     PASSPHRASE,
@@ -39,7 +42,8 @@ def step(signer: Keypair, pem: str, other: Keypair | None, other_pem: str | None
         "ISTHMUS_TOKEN_KEY": pem,
         "ISTHMUS_TOKEN_KEY_OTHER": other_pem or "",
     }
-    return ApiSettings.read(variables)
+    with TemporaryDirectory() as folder:
+        return ApiSettings.read(in_files(Path(folder), variables))
 
 
 STEPS = (

@@ -16,6 +16,7 @@ import sqlalchemy
 from api.auth.tokens import Tokens
 from devnet.identity.provider import StandIn
 from devnet.identity.server import serving
+from devnet.keys import in_files
 from devnet.services import isthmus
 from tests.factories.tokens import ACCOUNT, URL, private_key, private_pem
 
@@ -25,11 +26,11 @@ KEY_LINES = private_pem(KEY).splitlines()[1:-1]
 
 
 @pytest.fixture
-def stand_in() -> Iterator[tuple[StandIn, dict[str, str]]]:
+def stand_in(tmp_path: Path) -> Iterator[tuple[StandIn, dict[str, str]]]:
     """An identity provider, and the settings that name it."""
     stand_in = StandIn()
     with serving(stand_in) as url:
-        yield stand_in, stand_in.variables(url)
+        yield stand_in, in_files(tmp_path / "keys", stand_in.variables(url))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from api.auth.claims import LEEWAY_SECONDS, MAX_TOKEN_LENGTH, BadToken
 from api.auth.tokens import MAX_LIFETIME, thumbprint, tokens_from_settings, verifying_key
 from api.settings import load_api_settings
+from devnet.keys import in_files
 from indexer.errors import ConfigurationError
 from tests.factories.app import NOW
 from tests.factories.tokens import (
@@ -241,15 +242,17 @@ def test_issue_with_bad_jti_raises(jti):
         make_tokens().issue(ACCOUNT, jti=jti)
 
 
-def test_tokens_are_built_from_settings():
-    settings = load_api_settings(
+def test_tokens_are_built_from_settings(tmp_path):
+    variables = in_files(
+        tmp_path,
         {
             "ISTHMUS_URL": URL,
             "ISTHMUS_TOKEN_KEY": private_pem(OURS),
             "ISTHMUS_TOKEN_KEY_OTHER": private_pem(private_key("other")),
             "ISTHMUS_TOKEN_SECONDS": "600",
-        }
+        },
     )
+    settings = load_api_settings(variables)
     tokens = tokens_from_settings(settings, lambda: NOW)
     assert tokens.verify(tokens.issue(ACCOUNT, jti=JTI)).expires_at == NOW + 600
     theirs = make_tokens(key="other", lifetime=600)
@@ -260,29 +263,29 @@ def test_tokens_are_built_from_settings():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"ISTHMUS_TOKEN_KEY": private_pem(P384)}, "ISTHMUS_TOKEN_KEY must be a P-256 key"),
+        ({"ISTHMUS_TOKEN_KEY": private_pem(P384)}, "ISTHMUS_TOKEN_KEY_FILE must be a P-256 key"),
         (
             {"ISTHMUS_TOKEN_KEY": private_pem(ed25519.Ed25519PrivateKey.generate())},
-            "ISTHMUS_TOKEN_KEY must be a P-256 key",
+            "ISTHMUS_TOKEN_KEY_FILE must be a P-256 key",
         ),
         (
             {"ISTHMUS_TOKEN_KEY": public_pem(OURS)},
-            "TOKEN_KEY holds no unencrypted private key",
+            "TOKEN_KEY_FILE holds no unencrypted private key",
         ),
         (
             {"ISTHMUS_TOKEN_KEY_OTHER": "hunter2"},
-            "KEY_OTHER holds no unencrypted private",
+            "KEY_OTHER_FILE holds no unencrypted private",
         ),
     ],
 )
-def test_bad_key_setting_is_named_not_quoted(changes, message):
+def test_bad_key_setting_is_named_not_quoted(tmp_path, changes, message):
     good = {
         "ISTHMUS_URL": URL,
         "ISTHMUS_TOKEN_KEY": private_pem(OURS),
         "ISTHMUS_TOKEN_KEY_OTHER": private_pem(OURS),
     }
     with pytest.raises(ConfigurationError, match=message) as refused:
-        tokens_from_settings(load_api_settings(good | changes), lambda: NOW)
+        tokens_from_settings(load_api_settings(in_files(tmp_path, good | changes)), lambda: NOW)
     assert "hunter2" not in str(refused.value)
     assert "BEGIN" not in str(refused.value)
 
@@ -295,12 +298,15 @@ def test_public_key_of_other_curve_raises():
         verifying_key(private_pem(OURS), "X")
 
 
-def test_settings_repr_contains_no_key():
-    settings = load_api_settings(
+def test_settings_repr_contains_no_key(tmp_path):
+    variables = in_files(
+        tmp_path,
         {
             "ISTHMUS_URL": URL,
             "ISTHMUS_TOKEN_KEY": "hunter2",
             "ISTHMUS_TOKEN_KEY_OTHER": "hunter3",
-        }
+        },
     )
+    settings = load_api_settings(variables)
+    assert (settings.token_key, settings.token_key_other) == ("hunter2", "hunter3")
     assert "hunter" not in repr(settings)

@@ -19,6 +19,7 @@ from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosedError
 
 from api.auth.tokens import Tokens
+from devnet.keys import in_files
 from indexer.transfers.store import refold_transfers
 from tests.factories.projections import address, insert_book
 from tests.factories.started import NETWORK, insert_transfer
@@ -132,7 +133,7 @@ def test_documented_client_follows_its_transfers(
     settings = {
         "ISTHMUS_NETWORK": "testnet",
         "ISTHMUS_URL": ISSUER,
-        "ISTHMUS_TOKEN_KEY": private_pem(private_key("ours")),
+        **in_files(tmp_path / "keys", {"ISTHMUS_TOKEN_KEY": private_pem(private_key("ours"))}),
     }
     with engine.begin() as conn:
         insert_book(conn)

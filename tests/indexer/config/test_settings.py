@@ -147,7 +147,8 @@ def test_all_problems_are_named_at_once() -> None:
         f"  {NEEDS_DATABASE}",
         "  ISTHMUS_IRIS_URL is for the local chains: leave it out",
         "  ISTHMUS_START_STELLAR_TESTNET is 'soon'; it must be a whole number",
-        "  ISTHMUS_TOKEN_KY is no setting; the nearest one is ISTHMUS_TOKEN_KEY (docs/settings.md)",
+        "  ISTHMUS_TOKEN_KY is no setting; the nearest one is ISTHMUS_TOKEN_KEY_FILE "
+        "(docs/settings.md)",
     ]
 
 

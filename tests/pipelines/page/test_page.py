@@ -17,6 +17,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
+from devnet.keys import in_files
 from devnet.services import isthmus
 from devnet.supervisor import free_port
 from indexer.errors import ConfigurationError
@@ -110,7 +111,8 @@ def answers(page: Page) -> bool:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     home = tmp_path_factory.mktemp("page") / "home"
-    with served(home, ISTHMUS_PAGE_PASSWORD=PASSWORD, ISTHMUS_PAGE_URL=PUBLIC) as page:
+    variables = in_files(home.parent / "keys", {"ISTHMUS_PAGE_PASSWORD": PASSWORD})
+    with served(home, ISTHMUS_PAGE_URL=PUBLIC, **variables) as page:
         yield page
 
 
@@ -264,13 +266,13 @@ def test_public_name_of_the_page_is_served(page: Page, origin: str, status: int)
     ("host", "environment", "sentence"),
     [
         ("127.0.0.1", {"ISTHMUS_PAGE_PASSWORD": "short"}, "must have 16 characters or more"),
-        ("0.0.0.0", {}, "ISTHMUS_PAGE_PASSWORD is not set"),
+        ("0.0.0.0", {}, "ISTHMUS_PAGE_PASSWORD_FILE is not set"),
         ("localhost", {"ISTHMUS_PAGE_URL": "dagster.example.com"}, "it must be like https"),
     ],
     ids=["short password", "open to the network", "no url"],
 )
 def test_wrong_page_setting_is_refused(
-    host: str, environment: dict[str, str], sentence: str
+    host: str, environment: dict[str, str], sentence: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
-        load_page_settings(host, 3000, environment)
+        load_page_settings(host, 3000, in_files(tmp_path, environment))

@@ -28,6 +28,7 @@ from devnet import services
 from devnet.databases import fresh_databases
 from devnet.identity.provider import StandIn
 from devnet.identity.server import serving
+from devnet.keys import in_files
 from devnet.local_http import HOST
 from devnet.services import Ports, demo_settings, environment
 from devnet.supervisor import PostgresService, Supervisor, free_port
@@ -120,12 +121,12 @@ def _bench() -> Iterator[Bench]:
             answers.mkdir()
             said = {"account": ACCOUNT, "issuer": URL, "expires_at": "2026-11-22T03:00:00Z"}
             (answers / "answer").write_bytes(b"200 OK\n\n" + json.dumps(said).encode())
-            variables = {
-                **environment(settings),
+            own = {
                 **stand_in.variables(identity_url),
                 "ISTHMUS_URL": URL,
                 "ISTHMUS_TOKEN_KEY": private_pem(key),
             }
+            variables = environment(settings) | in_files(folder / "keys", own)
             program = (
                 "-m",
                 "tests.system.bench.twin",

@@ -27,6 +27,7 @@ from sqlalchemy import Connection, Engine
 from api.auth.tokens import Tokens
 from devnet import services
 from devnet.databases import fresh_databases
+from devnet.keys import in_files
 from devnet.local_http import HOST
 from devnet.services import Ports, demo_settings, environment
 from devnet.supervisor import ChildSpec, PostgresService, Supervisor, free_port
@@ -164,7 +165,7 @@ def _bench(number: int) -> Iterator[Bench]:
             fresh_databases(settings)
             ports = Ports(free_port(), page=0, code=0)
             own = {"ISTHMUS_URL": URL, "ISTHMUS_TOKEN_KEY": private_pem(key)}
-            variables = environment(settings) | own
+            variables = environment(settings) | in_files(folder / "keys", own)
             server = Server(supervisor.run(services.api(ports, variables)), ports.api)
             supervisor.run(_keeper(variables))
             engine = make_engine(database_url(settings))

@@ -28,6 +28,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
+from devnet.keys import in_files
 from tests.factories import stellar_node
 from tests.factories.projections import (
     insert_book,
@@ -109,7 +110,9 @@ def main() -> int:
             engine.dispose()
             with stellar_node.serving(FakeStellarNode(latest=20)) as node:
                 node.entries.update(ledger_entries())
-                settings = _SETTINGS | {"ISTHMUS_RPC_STELLAR_DEVNET": node.url}
+                settings = in_files(folder / "keys", _SETTINGS) | {
+                    "ISTHMUS_RPC_STELLAR_DEVNET": node.url
+                }
                 with serving(url, folder, settings=settings) as server:
                     findings, memory = _fuzz(server, minutes * 60, number)
             # The log is whole once the server has ended.

@@ -22,6 +22,7 @@ from devnet.keys import (
     RELAY_ACCOUNT,
     SPONSOR,
     WEBHOOKS,
+    in_files,
     make_keys,
     public_webhook_key,
     relay_account,
@@ -215,9 +216,9 @@ def _specs(
         # Of a chain whose blocks come fast and are dear.
         f"ISTHMUS_RELAY_BUDGET_{variable_suffix(ChainId(EVM))}": str(10**20),
     }
-    yield Spec("relay", ("relay", "run"), {**common, **keys})
+    yield Spec("relay", ("relay", "run"), common | in_files(folder / "keys", keys))
     posting = {"ISTHMUS_WEBHOOK_KEY": secret_of(WEBHOOKS), "SSL_CERT_FILE": str(certificate)}
-    yield Spec("sender", ("webhooks",), {**common, **posting})
+    yield Spec("sender", ("webhooks",), common | in_files(folder / "keys", posting))
     bind = api_url.removeprefix("http://")
     own = make_keys(folder / "keys", api_url)
     yield Spec("api", ("api", "--bind", bind, "--workers", "2"), {**common, **own})
