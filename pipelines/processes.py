@@ -57,6 +57,7 @@ RELAY_SERVER = Process(
     secrets=(
         *(WAREHOUSE, DAGSTER, NODES),
         *("ISTHMUS_RELAY_KEY_<CHAIN>", "ISTHMUS_RELAY_SPONSOR_<CHAIN>", "ISTHMUS_WEBHOOK_KEY"),
+        "ISTHMUS_PKCS11_PIN",
     ),
     port=RELAY_SERVER_PORT,
     needed_by=(
