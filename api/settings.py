@@ -102,7 +102,7 @@ class ApiSettings(Variables):
     origins: Annotated[frozenset[str], BeforeValidator(_origins)] = variable(
         "ISTHMUS_ORIGINS",
         "api.origins",
-        "origins whose pages may read answers and open the stream, comma-separated, such as "
+        "origins whose pages may read answers and open the stream, such as "
         "`https://app.example.com`; `*` for all",
         frozenset({"*"}),
     )

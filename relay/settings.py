@@ -195,25 +195,27 @@ def load_relay() -> tuple[Settings, tuple[RelayAccount, ...]]:
     return settings, accounts
 
 
-def check_relay_variables() -> None:
+def check_relay_variables(environment: Mapping[str, str] | None = None) -> None:
     """Check the variables of the relay's process, without loading a key or calling a key service.
 
     Raises one `ConfigurationError` with all problems.
     """
+    env = load_configuration() if environment is None else environment
 
-    environment = load_configuration()
-
-    def read() -> RelayVariables:
-        values = read_variables(RelayVariables, environment)
-        problems = chain_problems(RelayVariables, environment, network_of(environment))
+    def read() -> None:
+        read_variables(RelayVariables, env)
+        problems = chain_problems(RelayVariables, env, network_of(env))
         if problems:
             raise WrongSettings(problems)
-        return values
 
-    settings, values = read_both(lambda: load_settings(environment), read)
-    named = {*values.key, *values.kms, *values.sponsor, *values.sponsor_kms}
-    chains = [each.id for each in settings.network.chains]
-    _require_nodes(settings, [chain for chain in chains if variable_suffix(chain) in named])
+    settings, _ = read_both(lambda: load_settings(env), read)
+    kinds = (*_KMS, *_KMS.values())
+    having = []
+    for chain in settings.network.chains:
+        names = [f"{_PREFIX}{kind}_{variable_suffix(chain.id)}" for kind in kinds]
+        if any(env.get(name) or env.get(f"{name}_FILE") for name in names):
+            having.append(chain.id)
+    _require_nodes(settings, having)
 
 
 def _require_nodes(settings: Settings, chains: Iterable[ChainId]) -> None:

@@ -26,6 +26,8 @@ FILE_ADVICE = "write it into a file that only the process may read, and set"
 
 _CHAIN_ID = re.compile(r"eip155:[1-9][0-9]*|stellar:[a-z]+")
 _VARIABLE = re.compile(r"\b(DATABASE_URL|ISTHMUS_[A-Z0-9_]*[A-Z0-9])(_FILE)?\b")
+_PLACEHOLDER = re.compile(r"<.*>")
+"""What `isthmus config init` writes for a value that it cannot know."""
 _EXPECTED = {
     "integer": "an integer, without quotes",
     "list": 'a list of texts, such as ["…"], with one or more',
@@ -44,6 +46,7 @@ class Configuration(dict[str, str]):
         values: Mapping[str, tuple[str, KeyPath]] | None = None,
         problems: Iterable[str] = (),
         *,
+        refused: Iterable[str] = (),
         is_readable: bool = True,
     ) -> None:
         """`values` is variable → text and key of the file; variables of the environment win."""
@@ -60,6 +63,10 @@ class Configuration(dict[str, str]):
         """What is wrong with the file itself, a sentence each."""
         self.is_readable = is_readable
         """Whether its keys are known at all; without them other problems mean nothing."""
+        self.refused = frozenset(refused)
+        """Variables whose values in the file are wrong: they are given, and not in the mapping."""
+        self.not_permitted: set[str] | None = None
+        """Sentences about secret files that this user may not read; None: they are problems."""
 
     def place(self, name: str) -> str | None:
         """`isthmus.toml:12 chains."eip155:1".rpc` of a variable that the file gives; else None."""
@@ -99,7 +106,15 @@ def load_configuration(environment: Mapping[str, str] | None = None) -> Configur
         problem = f"{CONFIG_VARIABLE}: {path} is not TOML: {error}"
     else:
         values, problems = _values_of(file)
-        return Configuration(given, file, values, problems)
+        is_readable = "ISTHMUS_NETWORK" not in problems or bool(given.get("ISTHMUS_NETWORK"))
+        return Configuration(
+            given,
+            file,
+            values,
+            [problem for each in problems.values() for problem in each],
+            refused=problems,
+            is_readable=is_readable,
+        )
     return Configuration(given, problems=[problem], is_readable=False)
 
 
@@ -149,16 +164,18 @@ def has_password(url: str) -> bool:
     return parts.password is not None or "password" in parse_qs(parts.query)
 
 
-def _values_of(file: TomlFile) -> tuple[dict[str, tuple[str, KeyPath]], list[str]]:
-    """Variable → its text and key; and the problems."""
+def _values_of(
+    file: TomlFile,
+) -> tuple[dict[str, tuple[str, KeyPath]], dict[str, list[str]]]:
+    """Variable → its text and key; and variable → problems, `""` for unknown keys."""
     found: dict[str, tuple[str, KeyPath]] = {}
-    problems = []
+    problems: dict[str, list[str]] = {}
     for path, value in leaves(file.keys):
         if value == {} and _is_table(path):
             continue
         known, chain = _find_key(path)
         if known is None:
-            problems.append(f"{file.place(path)} {_unknown(path)}")
+            problems.setdefault("", []).append(f"{file.place(path)} {_unknown(path)}")
             continue
         name = known.name.replace(CHAIN, chain.upper().replace(":", "_"))
         reason = _reason(known, path, value)
@@ -168,7 +185,7 @@ def _values_of(file: TomlFile) -> tuple[dict[str, tuple[str, KeyPath]], list[str
             other = file.place(found[counterpart(name)][1])
             reason = f"and {other} are both set; leave one of them out"
         if reason is not None:
-            problems.append(f"{file.place(path)} {reason}")
+            problems.setdefault(name, []).append(f"{file.place(path)} {reason}")
         else:
             found[name] = (_as_text(known, value, file.path.parent), path)
     return found, problems
@@ -208,20 +225,22 @@ def _unknown(path: KeyPath) -> str:
 def _reason(known: KnownVariable, path: KeyPath, value: object) -> str | None:
     """What is wrong with the value of a known key. It is not repeated: it may hold a secret."""
     key_of_file = dotted((*path[:-1], f"{path[-1]}_file"))
+    texts = value if isinstance(value, list) else [value]
+    if any(isinstance(each, str) and _PLACEHOLDER.fullmatch(each) for each in texts):
+        return "is still a placeholder: write its value, or leave the key out"
     if known.protection == "secret":
         return f"must not hold the secret: {FILE_ADVICE} {key_of_file}"
-    given = value if isinstance(value, list) else [value]
-    texts = [each for each in given if isinstance(each, str) and each]
+    full = [each for each in texts if isinstance(each, str) and each]
     if known.kind == "integer":
         is_right = isinstance(value, int) and not isinstance(value, bool)
     else:
-        is_right = len(texts) == len(given) and isinstance(value, list) == (known.kind == "list")
-        is_right &= bool(texts) or known.keep_empty
+        is_right = len(full) == len(texts) and isinstance(value, list) == (known.kind == "list")
+        is_right &= bool(full) or known.keep_empty
     if not is_right:
         return f"must be {_EXPECTED[known.kind]}"
-    if known.kind == "list" and any("," in each for each in texts):
+    if known.kind == "list" and any("," in each for each in full):
         return "must have no comma inside of a text"
-    if known.protection == "file" and any(has_password(each) for each in texts):
+    if known.protection == "file" and any(has_password(each) for each in full):
         return f"must not hold a password: {FILE_ADVICE} {key_of_file}"
     return None
 

@@ -149,11 +149,14 @@ class Variables(BaseSettings):
         """Read the variables. Raises `SettingsError` with all problems at once."""
         if isinstance(environment, Configuration) and not environment.is_readable:
             raise SettingsError(environment.problems)
-        resolved, problems = _with_files(cls, environment)
+        resolved, unread, problems = _with_files(cls, environment)
         problems += inline_secrets(environment)
         problems += environment.problems if isinstance(environment, Configuration) else ()
         problems += unknown_variables(environment)
-        problems += cls.contradictions({name: text for name, text in resolved.items() if text})
+        given = {name: text for name, text in resolved.items() if text}
+        if isinstance(environment, Configuration):
+            unread += [name.removesuffix("_FILE") for name in environment.refused]
+        problems += cls.contradictions(dict.fromkeys(unread, "not read") | given)
         try:
             values = cls.model_validate({"environment": resolved})
         except ValidationError as error:
@@ -188,12 +191,32 @@ def declared_variables(model: type[Variables]) -> Iterator[KnownVariable]:
         if has_file:
             protection = "secret" if option_of(field, "secret") else "file"
         keep_empty = bool(option_of(field, "keep_empty"))
-        yield KnownVariable(name, known, _kind_of(field), protection, keep_empty)
+        yield KnownVariable(name, known, kind_of(field), protection, keep_empty)
         if has_file:
             yield KnownVariable(f"{name}_FILE", known and f"{known}_file", "path")
 
 
-def _kind_of(field: FieldInfo) -> Kind:
+def default_text(value: object) -> str | None:
+    """A default as its variable would have it; None: unset."""
+    if value is None or value == {}:
+        return None
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value))
+    # A rate limit writes itself as "60 per 1 minute".
+    return re.sub(r" per 1 ", "/", str(value))
+
+
+def ordered_fields(model: type[Variables]) -> list[FieldInfo]:
+    """Fields of a model, those of base classes first."""
+    owners = [
+        base.__annotations__ for base in reversed(model.__mro__) if "__annotations__" in vars(base)
+    ]
+    return [
+        model.model_fields[name] for names in owners for name in names if name in model.model_fields
+    ]
+
+
+def kind_of(field: FieldInfo) -> Kind:
     """What its key holds in TOML, by the type that the text becomes."""
     parts = set(_parts(field.annotation))
     if parts & {tuple, frozenset}:
@@ -242,9 +265,13 @@ def inline_secrets(environment: Mapping[str, str]) -> list[str]:
 
 def _with_files(
     model: type[Variables], environment: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    """The environment with files in the place of `_FILE` variables; problems never repeat them."""
-    resolved, problems = dict(environment), []
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """The environment with files in the place of `_FILE` variables; problems never repeat them.
+
+    Second are variables whose files may not be read, where the configuration allows it.
+    """
+    resolved, unread, problems = dict(environment), [], []
+    not_permitted = environment.not_permitted if isinstance(environment, Configuration) else None
     is_real = environment.get("ISTHMUS_NETWORK", "devnet") != "devnet"
     having = {each.name: each.protection for each in declared_variables(model)}
     for name, file in environment.items():
@@ -259,6 +286,12 @@ def _with_files(
         try:
             resolved[target] = Path(file).read_text().strip()
             may_all_read = bool(Path(file).stat().st_mode & stat.S_IROTH)
+        except PermissionError:
+            if not_permitted is None:
+                problems.append(f"{name}: {file} cannot be read: permission denied")
+            else:
+                unread.append(target)
+                not_permitted.add(f"{name}: {file} is not checked: this user may not read it")
         except (OSError, UnicodeDecodeError):
             problems.append(f"{name}: {file} cannot be read")
         else:
@@ -270,7 +303,7 @@ def _with_files(
                     f"{name}: every user of this machine may read {file}; allow it to the "
                     "process's user or group alone, such as by chmod 600"
                 )
-    return resolved, problems
+    return resolved, unread, problems
 
 
 def _problems(model: type[Variables], error: ValidationError) -> Iterator[str]:

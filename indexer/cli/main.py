@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from indexer.cli import checks, days, doctor, maintenance, processes, ranges, redecode
+from indexer.cli import checks, config, days, doctor, maintenance, processes, ranges, redecode
 from indexer.cli.base import INTERRUPTED, LazyCommand, LazyGroup
 
 OTHER_PACKAGES = {
@@ -37,6 +37,7 @@ for _command in (
     *(doctor.doctor, checks.status, checks.check, checks.reconcile),
     *(maintenance.clear, maintenance.quarantine, maintenance.repair),
     *(maintenance.rebuild, maintenance.forget),
+    config.config,
     *(ranges.backfill, ranges.rescan, days.days, days.export, redecode.redecode),
 ):
     isthmus.add_command(_command)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, TypeVar, get_args
@@ -24,8 +25,8 @@ from indexer.config.networks import rpc_variable as rpc_variable
 from indexer.config.networks import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
 from indexer.logs import LogFormat
+from warehouse_schema.configuration import Configuration, load_configuration
 from warehouse_schema.configuration import child_environment as child_environment
-from warehouse_schema.configuration import load_configuration
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 from warehouse_schema.known_variables import CHAIN
 from warehouse_schema.location import WarehouseVariables
@@ -100,8 +101,7 @@ class SharedVariables(MetricsVariables):
     rpc: dict[str, Annotated[tuple[str, ...], BeforeValidator(_node_urls)]] = variable(
         "ISTHMUS_RPC_<CHAIN>",
         "chains.<CHAIN>.rpc",
-        "node URLs of a chain, comma-separated, `http(s)` and `ws(s)`; a chain without one is not "
-        "followed",
+        "node URLs of a chain, `http(s)` and `ws(s)`; a chain without one is not followed",
         has_file=True,
         hidden=True,
         keep_empty=True,
@@ -294,7 +294,11 @@ def read_variables(model: type[V], environment: Mapping[str, str]) -> V:
     try:
         return model.read(environment)
     except SettingsError as error:
-        raise WrongSettings(list(error.problems)) from None
+        problems = list(error.problems)
+    if not isinstance(environment, Configuration) or environment.is_readable:
+        with suppress(ConfigurationError):  # A wrong network is one of the problems already.
+            problems += chain_problems(model, environment, network_of(environment))
+    raise WrongSettings(problems)
 
 
 def read_both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
@@ -340,7 +344,10 @@ def network_of(environment: Mapping[str, str]) -> Network:
     """The network alone, whatever else is wrong. Raises `ConfigurationError` when that is."""
     names = ("ISTHMUS_NETWORK", SIGNING_NETWORK_VARIABLE)
     named = {name: environment[name] for name in names if name in environment}
-    return _network_file(read_variables(SharedVariables, named))
+    try:
+        return _network_file(SharedVariables.read(named))
+    except SettingsError as error:
+        raise WrongSettings(list(error.problems)) from None
 
 
 def devnet_passphrase() -> str:

@@ -67,6 +67,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "warehouse_schema.variables": ("pydantic", "pydantic_settings", "typing_extensions"),
     "indexer.config.settings": ("pydantic",),
     "indexer.config.metrics": ("pydantic",),
+    "indexer.cli.config_file": ("pydantic",),
+    "indexer.cli.config_values": ("pydantic",),
     "relay.settings": ("pydantic",),
     # Creates its database before there is one to make an engine on.
     "warehouse_schema.embedded.launcher": ("psycopg",),

@@ -3,26 +3,13 @@
 python -m tests.architecture.settings_document
 """
 
-import re
 from pathlib import Path
 
-from api.settings import ApiSettings
-from indexer.config.settings import DatabaseVariables
-from pipelines.page.settings import PageVariables
-from relay.settings import RelayVariables
-from tests.architecture.imports import ROOT
-from warehouse_schema.variables import Variables, declared_variables, option_of
+from pydantic.fields import FieldInfo
 
-SECTIONS: tuple[tuple[str, str, type[Variables]], ...] = (
-    (
-        "Every process",
-        "Read by followers, Dagster, the API, the relay and the tools.",
-        DatabaseVariables,
-    ),
-    ("The API", "Read by the API's process alone.", ApiSettings),
-    ("The relay and webhooks", "Read by the relay's process alone.", RelayVariables),
-    ("Dagster's page", "Read by the page's process alone.", PageVariables),
-)
+from indexer.config.sections import SECTIONS
+from tests.architecture.imports import ROOT
+from warehouse_schema.variables import declared_variables, default_text, option_of, ordered_fields
 
 HEAD = """\
 <!-- Written by `make settings` from the settings models. -->
@@ -61,18 +48,18 @@ with a password must be there.
 def document() -> str:
     """docs/settings.md."""
     parts = [HEAD]
-    for title, about, model in SECTIONS:
+    for section in SECTIONS:
         parts.append(
-            f"\n## {title}\n\n{about}\n\n| key | variable | default | meaning |\n"
+            f"\n## {section.title}\n\n{section.about}\n\n| key | variable | default | meaning |\n"
             "|---|---|---|---|\n"
         )
-        parts += [_row(model, field_name) for field_name in _ordered(model)]
+        parts += [_row(field) for field in ordered_fields(section.model())]
     return "".join(parts)
 
 
 def known_variables() -> str:
     """warehouse_schema/variables.txt: a variable a line."""
-    lines = {each.line() for _, _, model in SECTIONS for each in declared_variables(model)}
+    lines = {each.line() for section in SECTIONS for each in declared_variables(section.model())}
     return "".join(f"{line}\n" for line in sorted(lines))
 
 
@@ -84,32 +71,16 @@ def files() -> dict[Path, str]:
     }
 
 
-def _ordered(model: type[Variables]) -> list[str]:
-    """Fields, those of base classes first."""
-    owners = [
-        base.__annotations__ for base in reversed(model.__mro__) if "__annotations__" in vars(base)
-    ]
-    return [name for names in owners for name in names if name in model.model_fields]
-
-
-def _row(model: type[Variables], field_name: str) -> str:
-    field = model.model_fields[field_name]
+def _row(field: FieldInfo) -> str:
     key, variable = option_of(field, "key"), field.alias
     if option_of(field, "secret"):
         key, variable = f"{key}_file", f"{variable}_FILE"
     named = "" if key is None else f"`{key}`"
     has_choice = option_of(field, "has_file") and not option_of(field, "secret")
     file = " (`_file`)" if has_choice else ""
-    return f"| {named}{file} | `{variable}` | {_default(field.default)} | {field.description} |\n"
-
-
-def _default(value: object) -> str:
-    if value is None or value == {}:
-        return "unset"
-    if isinstance(value, frozenset):
-        return f"`{','.join(sorted(value))}`"
-    # A rate limit writes itself as "60 per 1 minute".
-    return f"`{re.sub(r' per 1 ', '/', str(value))}`"
+    text = default_text(field.default)
+    default = "unset" if text is None else f"`{text}`"
+    return f"| {named}{file} | `{variable}` | {default} | {field.description} |\n"
 
 
 if __name__ == "__main__":

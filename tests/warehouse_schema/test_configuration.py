@@ -154,9 +154,11 @@ def test_all_problems_of_a_file_are_named_with_their_lines(tmp_path: Path) -> No
     advice = "write it into a file that only the process may read, and set"
     near = "is no setting; the nearest one is"
     assert given.explain(str(refused.value)).splitlines() == [
-        "16 settings are wrong:",
+        "17 settings are wrong:",
         "  isthmus.toml:20 api.proxies is '-1'; it must be a whole number",
         f"  ISTHMUS_STREEMS {near} ISTHMUS_STREAMS (api.streams) (docs/settings.md)",
+        "  ISTHMUS_TOKEN_KEY_FILE (api.token_key_file) needs ISTHMUS_URL (api.url): a token names "
+        "its issuer",
         f"  isthmus.toml:1 netwrk {near} network (docs/settings.md)",
         "  isthmus.toml:2 home must be a path in quotes",
         '  isthmus.toml:5 chains."eip155:84532".rpc must be a list of texts, such as ["…"], with '
