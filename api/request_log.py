@@ -8,13 +8,16 @@ import re
 import secrets
 import time
 import traceback
+from http import HTTPStatus
 
 from flask import Flask, Response, g, request
 
-from indexer.logs import replace_log_context
+from indexer.logs import logged_transfer, replace_log_context
+from indexer.tracing import now, record_root_span, record_span
 
 logger = logging.getLogger(__name__)
 
+_START = "/v1/transfers"
 _CLIENT_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
@@ -47,6 +50,7 @@ def _begin() -> None:
     # A thread serves one request after the other.
     replace_log_context(request_id=g.request_id)
     g.request_began = time.perf_counter()
+    g.request_began_at = now()
 
 
 def _end(response: Response) -> Response:
@@ -63,4 +67,26 @@ def _end(response: Response) -> Response:
             "ms": milliseconds,
         },
     )
+    _trace(response.status_code)
     return response
+
+
+def _trace(status: int) -> None:
+    """Record a span of a request that wrote to a transfer, which the client owns."""
+    transfer = logged_transfer()
+    if transfer is None or request.method != "POST" or request.url_rule is None:
+        return
+    route = request.url_rule.rule
+    name, began = f"POST {route}", g.request_began_at
+    attributes = {
+        "http.request.method": "POST",
+        "http.route": route,
+        "http.response.status_code": status,
+        "request_id": g.request_id,
+    }
+    if status == HTTPStatus.CREATED and route == _START:
+        # Under the transfer's own trace: a client must not choose where our spans go.
+        traceparent = request.headers.get("traceparent")
+        record_root_span(name, transfer, began, attributes, traceparent)
+    else:
+        record_span(name, transfer, began, attributes)

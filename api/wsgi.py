@@ -35,6 +35,7 @@ from indexer.config.settings import log_format
 from indexer.config.warehouse import open_engine
 from indexer.ingest.readers import open_accounts
 from indexer.logs import configure_logging
+from indexer.tracing import start_tracing
 from warehouse_schema.identifiers import UnixSeconds
 
 
@@ -50,6 +51,7 @@ def _book_age() -> int | None:
 
 
 configure_logging("api", log_format())
+start_tracing("api")
 
 _settings, _own = load_all_settings()
 _sep10 = sep10_from_settings(_own, _settings.network.stellar.passphrase)

@@ -61,6 +61,11 @@ def add_log_context(**members: str) -> None:
     _CONTEXT.set({**_CONTEXT.get(), **members})
 
 
+def logged_transfer() -> str | None:
+    """The transfer that this thread's lines are about."""
+    return _CONTEXT.get().get("transfer")
+
+
 def replace_log_context(**members: str) -> None:
     """Begin a new context: threads of a server go on to another request."""
     _CONTEXT.set(members)
@@ -83,6 +88,8 @@ def configure_logging(process: str, log_format: LogFormat) -> None:
     root.setLevel(logging.INFO)
     # At INFO it logs the URL of each request: keys of nodes, and accounts that we look up.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    # Its plugins, one line each, in processes that load Dagster.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     if is_json:
         logging.captureWarnings(True)
         sys.excepthook = _log_uncaught

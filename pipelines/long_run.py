@@ -12,6 +12,7 @@ import dagster as dg
 from pydantic import Field
 from sqlalchemy import Engine
 
+from indexer.tracing import start_tracing, stop_tracing
 from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import failures_for_dagster
 from pipelines.reports import AssetReporter, Reporter, S
@@ -92,6 +93,9 @@ def long_run(
     """A long run until its last report. Raises as `failures_for_dagster`."""
     with ExitStack() as stack:
         stack.enter_context(failures_for_dagster(context))
+        # Ended here: a run's process is a fork, which ends without `atexit`.
+        start_tracing(context.job_name)
+        stack.callback(stop_tracing)
         engine = stack.enter_context(warehouse.engine())
         report = Reporter(context.log_event, assets, config.report_seconds)
         stack.callback(report.flush)

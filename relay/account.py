@@ -100,7 +100,7 @@ class AccountRelay(Generic[C]):
             pending = slots.open_slots(conn, self.account)
         for slot in pending:
             if self._sender.next_step(slot, finalized) is SlotStep.SEND:
-                slots.broadcast(conn, slot.newest, self._sender.send)
+                slots.broadcast(conn, self.account.chain, slot, self._sender.send)
                 turn.sent += 1
         if error is not None:
             raise error
@@ -193,6 +193,7 @@ class AccountRelay(Generic[C]):
                 failures.halt_account(conn, self.account, reason)
                 logger.error("halted chain=%s: %s", self.account.chain, reason)
         count(RELAY_SLOTS_CLOSED, self.account.chain, outcome)
+        slots.trace_closed(self.account.chain, slot, outcome)
         turn.confirmed += outcome == "confirmed"
         turn.already_done += outcome == "already_done"
         turn.failed += outcome in ("reverted", "nonce_taken")

@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from indexer.errors import PermanentChainError, RetryableChainError
+from indexer.tracing import now, record_span
 from relay.nonces import (
     FILL,
     AccountId,
@@ -172,12 +173,15 @@ def add_attempt(
     notify(conn, slot.subject)
 
 
-def broadcast(conn: Connection, attempt: Attempt, send: Callable[[bytes], str]) -> None:
-    """Broadcast an attempt, then store the count and the nodes' answer. Commits.
+def broadcast(
+    conn: Connection, chain: ChainId, slot: NonceSlot, send: Callable[[bytes], str]
+) -> None:
+    """Broadcast a slot's newest attempt, then store the count and the nodes' answer. Commits.
 
     Raises errors of nodes, after storing them: it may have arrived. The next turn sends other slots
     first. A transaction that no node takes, as with a bid below the base fee, is replaced later.
     """
+    attempt, began = slot.newest, now()
     error: RetryableChainError | PermanentChainError | None = None
     try:
         answer = send(attempt.raw)
@@ -187,6 +191,9 @@ def broadcast(conn: Connection, attempt: Attempt, send: Callable[[bytes], str]) 
     sent = {"sendings": columns.sendings + 1, "sent_at": func.clock_timestamp(), "answer": answer}
     with conn.begin():
         conn.execute(update(attempts).where(columns.tx_hash == attempt.tx).values(sent))
+    attributes = {"chain": chain, "purpose": slot.purpose, "number": slot.number, "tx": attempt.tx}
+    kind = None if error is None else type(error).__name__
+    record_span("relay attempt", slot.subject, began, attributes, error=kind)
     if error is not None:
         raise error
 
@@ -202,6 +209,19 @@ def close_slot(
         .values(outcome=outcome, spent=spent, closed_at=func.clock_timestamp())
     )
     notify(conn, slot.subject)
+
+
+def trace_closed(chain: ChainId, slot: NonceSlot, outcome: SlotOutcome) -> None:
+    """Record a span of a job, from its first signature until its slot was closed and committed."""
+    began = now() - int(slot.attempts[0].signed_ago * 1e9)
+    attributes = {
+        "chain": chain,
+        "purpose": slot.purpose,
+        "number": slot.number,
+        "attempts": len(slot.attempts),
+        "outcome": outcome,
+    }
+    record_span("relay job", slot.subject, began, attributes)
 
 
 def closed_from(conn: Connection, account: AccountId, number: int) -> list[int]:

@@ -66,12 +66,15 @@ def operator_command(run: Callable[P, int]) -> Callable[P, int]:
         from indexer.config.settings import log_format
         from indexer.errors import ConfigurationError, IndexerError
         from indexer.logs import configure_logging
+        from indexer.tracing import start_tracing
         from warehouse_schema.configuration import explain
 
         # `relay run` of `isthmus relay run`.
         path = click.get_current_context().command_path
-        configure_logging(path.partition(" ")[2], log_format())
+        process = path.partition(" ")[2]
+        configure_logging(process, log_format())
         try:
+            start_tracing(process)
             return run(*args, **kwargs)
         except IndexerError as error:
             is_setting = isinstance(error, ConfigurationError)

@@ -53,6 +53,7 @@ def attest() -> int:
     from indexer.metrics.server import serve_loop_metrics
 
     should_stop = stop_requested()
+    print_line("polling for attestations")
     with (
         open_warehouse() as (settings, engine),
         serve_loop_metrics(settings, "ISTHMUS_METRICS_ATTEST"),
@@ -79,6 +80,7 @@ def transfers() -> int:
     from indexer.transfers.keeper import run_keeper
 
     should_stop = stop_requested()
+    print_line("applying what clients write to transfers")
     with (
         open_warehouse() as (settings, engine),
         serve_loop_metrics(settings, "ISTHMUS_METRICS_TRANSFERS"),

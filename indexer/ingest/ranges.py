@@ -28,6 +28,7 @@ from indexer.facts.reorg import apply_finality, find_fork, rewind
 from indexer.facts.sessions import lease_session
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.projections import apply_range, revert_events
+from indexer.tracing import Attributes, transfer_changes
 from indexer.transfers.store import refold_final
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
@@ -126,7 +127,8 @@ def _commit(
 ) -> RangeProgress:
     first, last = fresh.blocks[0], fresh.blocks[-1]
     decoded = decode_events(fresh.events, chain)
-    with conn.begin():
+    span: Attributes = {"chain": chain.id, "from_height": first.height, "to_height": last.height}
+    with transfer_changes("follower range", span), conn.begin():
         # The cursor first: a second writer fails here, before it has written anything.
         move_cursor(conn, cursor, moved)
         store.append(conn, fresh.blocks, decoded)
@@ -176,7 +178,7 @@ def _rewind(
         # The range does not join our last block, yet the node has that block: two nodes behind one
         # address, on two forks.
         raise InconsistentAnswer(f"{chain.id}: the node has block {fork.height} and denies it")
-    with conn.begin():
+    with transfer_changes("follower rewind", {"chain": chain.id}), conn.begin():
         deleted = rewind(conn, cursor, fork)
         revert_events(conn, network, deleted)
         notify_ingested(conn, chain.id, fork.height)
@@ -199,11 +201,11 @@ def update_finality(conn: Connection, reader: ChainReader, network: Network) -> 
     if not isinstance(reader, ReportsFinality):
         # Each range records it. Where every block is final at once no transfer waits for it.
         if chain.confirmations > 0:
-            with conn.begin():
+            with transfer_changes("follower finality", {"chain": chain.id}), conn.begin():
                 refold_final(conn, network, chain.id)
         return
     reported = reader.finality()
-    with conn.begin():
+    with transfer_changes("follower finality", {"chain": chain.id}), conn.begin():
         cursor = read_cursor(conn, chain.id)
         if cursor is None:
             return

@@ -14,6 +14,7 @@ from indexer.loops import pause, pause_on_outage
 from indexer.metrics.catalogue import KEEPER_TRANSFERS
 from indexer.metrics.collectors import count, loop_time, waiting
 from indexer.notifications import listen, wait_for_notifications
+from indexer.tracing import transfer_changes
 from indexer.transfers import state_machine
 from indexer.transfers.read import read_transfers
 from indexer.transfers.store import (
@@ -86,9 +87,9 @@ def process_notifications(conn: Connection, network: Network, seconds: float) ->
     """Refold the transfers announced within `seconds`, and expire those that are due."""
     with waiting("idle"):
         announced = wait_for_notifications(conn, seconds)
-    with conn.begin():
+    with transfer_changes("keeper notification", {}), conn.begin():
         moved = refold_transfers(conn, network, announced)
-    with conn.begin():
+    with transfer_changes("keeper expiry", {}), conn.begin():
         return KeeperProgress(moved, expire_due(conn, network))
 
 
@@ -104,10 +105,10 @@ def catch_up(conn: Connection, network: Network) -> KeeperProgress:
         behind: list[str] = list(conn.scalars(query))
     moved = expired = 0
     for start in range(0, len(behind), _BATCH):
-        with conn.begin():
+        with transfer_changes("keeper catch-up", {}), conn.begin():
             moved += refold_transfers(conn, network, behind[start : start + _BATCH])
     while True:
-        with conn.begin():
+        with transfer_changes("keeper expiry", {}), conn.begin():
             more = expire_due(conn, network)
         expired += more
         if not more:

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import ARRAY, Connection, Text, bindparam, func, insert, select
 
 from indexer.metrics.collectors import waiting
+from indexer.tracing import note_changes
 from indexer.transfers.state_machine import Sep24Status, Stage
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
@@ -50,3 +51,4 @@ def publish_changes(conn: Connection, changes: Sequence[TransferChange]) -> None
         rows.append({**asdict(each), "number": numbers[each.owner]})
     conn.execute(insert(transfer_events), rows)
     conn.execute(select(func.pg_notify(channels.TRANSFERS, each_owner)))
+    note_changes((each.transfer, each.stage) for each in changes)

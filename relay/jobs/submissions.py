@@ -135,7 +135,7 @@ class Submitter:
                 self._replace(conn, each, waiting[TxHash(each.slot.key)], turn)
         for each in self._open(conn, waiting):
             if next_step(each, applied, window, final) is SlotStep.SEND:
-                slots.broadcast(conn, each.slot.newest, self._nodes.send)
+                slots.broadcast(conn, self._chain.id, each.slot, self._nodes.send)
                 turn.sent += 1
         if error is not None:
             raise error
@@ -242,6 +242,7 @@ class Submitter:
         slot = each.slot
         with conn.begin():
             slots.close_slot(conn, each.account, slot, step.outcome, step.spent)
+        slots.trace_closed(self._chain.id, slot, step.outcome)
         turn.confirmed += step.outcome == "confirmed"
         turn.failed += step.outcome != "confirmed"
         logger.info(

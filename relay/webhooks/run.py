@@ -20,6 +20,7 @@ from indexer.loops import pause, pause_on_outage
 from indexer.metrics.catalogue import WEBHOOK_POSTS
 from indexer.metrics.collectors import count, loop_time, waiting
 from indexer.notifications import listen, wait_for_notifications
+from indexer.tracing import Attributes, now, record_span
 from relay.keys import StellarKey
 from relay.leases import lease_session
 from relay.webhooks.post import (
@@ -154,6 +155,20 @@ def send_webhooks(
             _Session(conn, sender, pool).run(should_stop, on_progress)
 
 
+def _trace(due: DueEvent, answer: WebhookResponse) -> None:
+    """Record a span of a post: neither the URL, which may hold a secret, nor its owner."""
+    attributes: Attributes = {
+        "webhook": due.webhook,
+        "event": event_id(due.event),
+        "stage": due.event.stage,
+        "attempt": due.state.failures + 1,
+        "http.response.status_code": answer.status,
+    }
+    error = None if answer.is_taken else answer.error or "status"
+    began = now() - int(answer.seconds * 1e9)
+    record_span("webhook post", due.event.transfer, began, attributes, error=error)
+
+
 class _Session:
     """Running posts of one session."""
 
@@ -220,6 +235,7 @@ class _Session:
             with self._conn.begin():
                 record_attempt(self._conn, due, answer, decision)
             count(WEBHOOK_POSTS, "delivered" if answer.is_taken else "failed")
+            _trace(due, answer)
             delivered += answer.is_taken
             failed += not answer.is_taken
             given_up += decision.outcome == "given_up"

@@ -62,6 +62,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "api.cli": ("click",),
     "devnet.cli": ("click",),
     "indexer.logs": ("pythonjsonlogger",),
+    # An extra: loaded where traces are exported.
+    "indexer.span_exporter": ("opentelemetry",),
     # Settings are pydantic-settings models.
     "warehouse_schema.location": ("pydantic",),
     "warehouse_schema.variables": ("pydantic", "pydantic_settings", "typing_extensions"),
@@ -101,7 +103,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 """Module → what it alone may import more, and why."""
 
 _VALUES = (
-    *("indexer.errors", "indexer.addresses", "indexer.loops", "indexer.logs"),
+    *("indexer.errors", "indexer.addresses", "indexer.loops", "indexer.logs", "indexer.tracing"),
     *("indexer.metrics.catalogue", "indexer.metrics.collectors"),
 )
 _CONFIG = (*_VALUES, "indexer.notifications", "indexer.config")
@@ -127,6 +129,8 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.metrics": ("indexer.metrics",),
     # Its address is a setting.
     "indexer.metrics.server": (*_CONFIG, "indexer.metrics"),
+    "indexer.tracing": ("indexer.errors", "indexer.span_exporter"),
+    "indexer.span_exporter": ("indexer.tracing",),
     "indexer.notifications": (),
     "indexer.config": _CONFIG,
     "indexer.chains.http": (*_CONFIG, "indexer.chains.http"),

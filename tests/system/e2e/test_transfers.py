@@ -8,7 +8,7 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -31,10 +31,12 @@ from indexer.config.settings import Settings, load_settings
 from indexer.ingest.attestations import poll_attestations
 from indexer.ingest.follow import follow
 from indexer.ingest.readers import open_reader
+from indexer.tracing import start_tracing, stop_tracing
 from indexer.transfers.keeper import run_keeper
 from relay.run import run_relay
 from relay.settings import load_accounts, load_webhook_poster
 from relay.webhooks.run import send_webhooks
+from tests.factories.otlp import CollectedSpan, collecting
 from warehouse_schema.engine import make_engine
 
 
@@ -115,10 +117,52 @@ def findings(database: URL, settings: Settings) -> tuple[Finding, ...]:
         indexer.dispose()
 
 
+def trace_problems(spans: Sequence[CollectedSpan]) -> list[str]:
+    """What is wrong with the trace of the one transfer that is followed by a webhook too."""
+    [trace] = {span.trace_id for span in spans if span.name == "webhook post"}
+    mine = sorted((each for each in spans if each.trace_id == trace), key=lambda each: each.began)
+    root, *children = mine
+
+    def first(name: str, **attributes: str) -> CollectedSpan:
+        wanted = {f"isthmus.{key}": value for key, value in attributes.items()}
+        return next(
+            each for each in mine if each.name == name and wanted.items() <= each.attributes.items()
+        )
+
+    steps = [
+        first("POST /v1/transfers"),
+        first("keeper notification"),
+        first("follower range", chain="eip155:31337", stage="CONFIRMING"),
+        first("relay attempt", chain="stellar:devnet", purpose="deliver"),
+        first("follower range", chain="stellar:devnet", stage="COMPLETED"),
+        first("webhook post", stage="COMPLETED"),
+    ]
+    problems = []
+    if steps[0] is not root or root.parent_id or root.service != "isthmus api":
+        problems.append(f"the first span is {root}")
+    problems += [
+        f"{each} has another parent" for each in children if each.parent_id != root.span_id
+    ]
+    if [each.began for each in steps] != sorted(each.began for each in steps):
+        problems.append(f"order: {[(each.name, each.began) for each in steps]}")
+    if first("relay job").attributes["isthmus.outcome"] != "confirmed":
+        problems.append(f"{first('relay job')}")
+    if first("webhook post").attributes["http.response.status_code"] != 204:
+        problems.append(f"{first('webhook post')}")
+    return problems
+
+
 @pytest.mark.timeout(300)
-def test_every_kind_of_transfer_ends_with_balanced_amounts(folder: Path, database: URL) -> None:
+def test_every_kind_of_transfer_ends_with_balanced_amounts(
+    folder: Path, database: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log_lines: list[str] = []
     with ExitStack() as doors:
+        collector = doors.enter_context(collecting())
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
+        start_tracing("loops")
+        doors.callback(stop_tracing)
         supervisor = doors.enter_context(Supervisor(folder, log_lines.append))
         world, settings = started(doors, supervisor, database)
         client = doors.enter_context(closing(PacedClient(world.stellar_url, real_time)))
@@ -137,3 +181,5 @@ def test_every_kind_of_transfer_ends_with_balanced_amounts(folder: Path, databas
             story = CustomerStory(world, client, random.Random(7), *places)
             assert story.play(log_lines.append) == [], "\n".join(log_lines)
             assert findings(database, settings) == ()
+        stop_tracing()
+        assert trace_problems(collector.spans) == []
