@@ -6,6 +6,7 @@ read; nothing else reads the environment.
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -98,6 +99,7 @@ def load_configuration(environment: Mapping[str, str] | None = None) -> Configur
     path = Path(named).absolute()
     try:
         file = TomlFile.read(path)
+        may_all_write = bool(path.stat().st_mode & stat.S_IWOTH)
     except OSError as error:
         problem = f"{CONFIG_VARIABLE}: {path} cannot be read: {error.strerror}"
     except UnicodeDecodeError:
@@ -106,6 +108,12 @@ def load_configuration(environment: Mapping[str, str] | None = None) -> Configur
         problem = f"{CONFIG_VARIABLE}: {path} is not TOML: {error}"
     else:
         values, problems = _values_of(file)
+        if may_all_write:
+            # It names code that runs and where money is sent from.
+            problems[CONFIG_VARIABLE] = [
+                f"{CONFIG_VARIABLE}: every user of this machine may write {path}; take that right "
+                "away, such as by chmod 640"
+            ]
         is_readable = "ISTHMUS_NETWORK" not in problems or bool(given.get("ISTHMUS_NETWORK"))
         return Configuration(
             given,

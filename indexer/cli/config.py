@@ -66,7 +66,9 @@ def show(as_json: bool) -> int:
         rows = [each._asdict() for each in settings]
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     else:
-        lines = [(each.key or each.variable, each.value or "–", each.source) for each in settings]
+        lines = [
+            (each.key or each.variable, _printed(each.value), each.source) for each in settings
+        ]
         widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
         for key, value, source in lines:
             click.echo(f"{key:{widths[0]}}  {value:{widths[1]}}  {source}")
@@ -112,6 +114,10 @@ def init(name: str | None, file: Path) -> int:
     click.echo(f"wrote {file}. Fill in what is in <…>, then:")
     click.echo(f"export ISTHMUS_CONFIG={file.absolute()}\nisthmus config check")
     return 0
+
+
+def _printed(value: str | None) -> str:
+    return "–" if value is None else value or "(empty)"
 
 
 def _problems(configuration: "Configuration") -> list[str]:

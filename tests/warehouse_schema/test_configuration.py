@@ -1,5 +1,6 @@
 """isthmus.toml: its keys as variables, under the environment's; problems with their places."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -232,6 +233,29 @@ def test_unreadable_file_is_the_only_problem(
     with pytest.raises(ConfigurationError) as refused:
         load_settings(given)
     assert str(refused.value) == f"ISTHMUS_CONFIG: {file} {reason}"
+
+
+def test_file_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
+    configure(tmp_path, GOOD)
+    file = tmp_path / "isthmus.toml"
+    file.chmod(0o646)
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings(load_configuration({"ISTHMUS_CONFIG": str(file)}))
+    assert str(refused.value) == (
+        f"ISTHMUS_CONFIG: every user of this machine may write {file}; take that right away, such "
+        "as by chmod 640"
+    )
+
+
+def test_examples_of_the_documents_are_right(tmp_path: Path) -> None:
+    examples = [
+        block
+        for path in [*Path("docs").rglob("*.md"), *Path("pipelines").glob("*.md")]
+        for block in re.findall(r"```toml\n(# isthmus\.toml.*?)```", path.read_text(), re.S)
+    ]
+    assert len(examples) >= 4
+    found = [configure(tmp_path, text).problems for text in examples]
+    assert [problems for problems in found if problems] == []
 
 
 def test_every_variable_has_a_key_of_its_own() -> None:

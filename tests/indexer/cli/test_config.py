@@ -140,6 +140,7 @@ def test_show_names_sources_and_no_secret(
     write_secret(folder / "token")
     write_secret(folder / "nodes", f"https://node.example/{SECRET}")
     monkeypatch.setenv("ISTHMUS_STREAMS", "7")
+    monkeypatch.setenv("ISTHMUS_RPC_EIP155_80002", "")
     monkeypatch.setenv("ISTHMUS_DAGSTER_URL", f"postgresql+psycopg2://me:{SECRET}@db.example/d")
     # Wrong, and a secret nevertheless.
     monkeypatch.setenv("ISTHMUS_SEP10_KEY", SECRET)
@@ -162,6 +163,7 @@ def test_show_names_sources_and_no_secret(
         "https://node.example/***,wss://node.example?***",
         'isthmus.toml:5 chains."eip155:84532".rpc',
     )
+    assert rows["ISTHMUS_RPC_EIP155_80002"][1:] == ("", "variable ISTHMUS_RPC_EIP155_80002")
     assert rows["ISTHMUS_RPC_STELLAR_TESTNET"][1:] == (
         "***",
         f'file {folder}/nodes (isthmus.toml:8 chains."stellar:testnet".rpc_file)',
