@@ -10,6 +10,8 @@ GROUPS: Mapping[str, str] = {
     "nodes": "indexer.doctor.nodes:GROUP",
     "services": "indexer.doctor.services:GROUP",
     "postgres": "indexer.doctor.postgres:GROUP",
+    "keys": "relay.doctor:GROUP",
+    "home": "api.doctor:GROUP",
 }
 """Name → `module:attribute` of its `CheckGroup`, which may be in a package that the indexer does
 not import. In the order in which they run."""

@@ -93,8 +93,13 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "relay.signing.gcp_kms": ("google.auth", "requests"),
     "relay.signing.vault_transit": ("hvac", "requests"),
     "relay.signing.pkcs11_token": ("pkcs11",),
+<<<<<<< HEAD
     # Reads when a certificate ends.
     "api.certificates": ("cryptography",),
+=======
+    # The library reads the challenge that a wallet would be given.
+    "api.doctor": ("stellar_sdk",),
+>>>>>>> 4f6b1fd4 (doctor: check the API's URL, TLS, stellar.toml, SEP-10 and identity provider)
     # Writes stellar.toml.
     "api.auth.stellar_toml": ("tomlkit",),
     # Keys in PEM: PyJWT checks signatures with them, and reads no key of the wrong curve as wrong.
