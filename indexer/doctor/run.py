@@ -12,6 +12,7 @@ GROUPS: Mapping[str, str] = {
     "postgres": "indexer.doctor.postgres:GROUP",
     "keys": "relay.doctor:GROUP",
     "home": "api.doctor:GROUP",
+    "dagster": "pipelines.doctor:GROUP",
 }
 """Name → `module:attribute` of its `CheckGroup`, which may be in a package that the indexer does
 not import. In the order in which they run."""

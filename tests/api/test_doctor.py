@@ -25,6 +25,7 @@ from api.doctor import GROUP, check_home
 from api.settings import load_api_settings
 from devnet.identity.provider import StandIn
 from devnet.identity.server import serving
+from devnet.keys import in_files
 from indexer.config.settings import load_settings
 from indexer.doctor.checks import CheckResult, DoctorContext
 from tests.factories.sep10 import FixedAccounts
@@ -64,6 +65,7 @@ class Home:
 
     def write(self, variable: str, secret: str) -> None:
         path = self.folder / variable.lower()
+        path.touch(mode=0o600)
         path.write_text(secret)
         self.configure({f"{variable}_FILE": str(path)})
 
@@ -150,8 +152,7 @@ def home(reader: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     with serve(made), serving(stand_in) as identity_url:
         made.configure({"ISTHMUS_NETWORK": "devnet", "ISTHMUS_URL": made.url, **DATABASE})
         made.configure({"ISTHMUS_WEBHOOK_PUBLIC_KEY": WEBHOOK_KEY})
-        for name, text in stand_in.variables(identity_url).items():
-            made.configure({name: text})
+        made.configure(in_files(tmp_path / "identity", stand_in.variables(identity_url)))
         made.write("ISTHMUS_TOKEN_KEY", private_pem(private_key("server")))
         made.write("ISTHMUS_SEP10_KEY", SEED.secret)
         made.start()

@@ -78,6 +78,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     # And a run's configuration is a pydantic model, as Dagster has it.
     "pipelines": ("sqlalchemy.Engine", "pydantic"),
     "pipelines.environment": ("sqlalchemy.engine.URL",),
+    # Asks Dagster's database.
+    "pipelines.doctor": ("sqlalchemy",),
     # Dagster's own storage, with connections that are kept.
     "pipelines.storage": ("dagster_postgres",),
     # Serves Dagster's page behind a guard.
@@ -93,13 +95,10 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "relay.signing.gcp_kms": ("google.auth", "requests"),
     "relay.signing.vault_transit": ("hvac", "requests"),
     "relay.signing.pkcs11_token": ("pkcs11",),
-<<<<<<< HEAD
     # Reads when a certificate ends.
     "api.certificates": ("cryptography",),
-=======
     # The library reads the challenge that a wallet would be given.
     "api.doctor": ("stellar_sdk",),
->>>>>>> 4f6b1fd4 (doctor: check the API's URL, TLS, stellar.toml, SEP-10 and identity provider)
     # Writes stellar.toml.
     "api.auth.stellar_toml": ("tomlkit",),
     # Keys in PEM: PyJWT checks signatures with them, and reads no key of the wrong curve as wrong.

@@ -46,6 +46,7 @@ class Patient:
     def write(self, variable: str, secret: str) -> Path:
         """Configure a secret in a file."""
         path = self.folder / variable.lower()
+        path.touch(mode=0o600)
         path.write_text(f"{secret}\n")
         self.set(f"{variable}_FILE", str(path))
         return path
