@@ -50,6 +50,7 @@ contract MessageTransmitter is Pausable {
     uint32 public immutable localDomain;
     uint256 public immutable signatureThreshold;
     mapping(address => bool) public isEnabledAttester;
+    address[] private enabledAttesters;
     /// By the message's nonce alone, whatever its source domain.
     mapping(bytes32 => uint256) public usedNonces;
 
@@ -59,19 +60,33 @@ contract MessageTransmitter is Pausable {
         localDomain = localDomain_;
         signatureThreshold = signatureThreshold_;
         for (uint256 i = 0; i < attesters.length; i++) {
-            isEnabledAttester[attesters[i]] = true;
-            emit AttesterEnabled(attesters[i]);
+            _enable(attesters[i]);
         }
     }
 
     function enableAttester(address attester) external onlyOwner {
-        isEnabledAttester[attester] = true;
-        emit AttesterEnabled(attester);
+        _enable(attester);
     }
 
     function disableAttester(address attester) external onlyOwner {
+        require(isEnabledAttester[attester], "Attester already disabled");
         isEnabledAttester[attester] = false;
+        for (uint256 i = 0; i < enabledAttesters.length; i++) {
+            if (enabledAttesters[i] == attester) {
+                enabledAttesters[i] = enabledAttesters[enabledAttesters.length - 1];
+                enabledAttesters.pop();
+                break;
+            }
+        }
         emit AttesterDisabled(attester);
+    }
+
+    function getNumEnabledAttesters() external view returns (uint256) {
+        return enabledAttesters.length;
+    }
+
+    function getEnabledAttester(uint256 index) external view returns (address) {
+        return enabledAttesters[index];
     }
 
     /// The nonce and the executed threshold leave as zeros: the attesters fill them in.
@@ -121,6 +136,13 @@ contract MessageTransmitter is Pausable {
             message[HEADER_SIZE:]
         );
         return true;
+    }
+
+    function _enable(address attester) private {
+        require(!isEnabledAttester[attester], "Attester already enabled");
+        isEnabledAttester[attester] = true;
+        enabledAttesters.push(attester);
+        emit AttesterEnabled(attester);
     }
 
     function _checkHeader(bytes calldata message) private view {

@@ -121,9 +121,11 @@ def operation_of(step: StellarStep, owner: StellarAddress) -> Operation:
             return Payment(step.to, asset_of(step.asset), from_xdr_amount(step.amount))
         case Approve():
             spender, amount = scval.to_address(step.spender), scval.to_int128(step.amount)
-            return _call(step.token, "approve", payer, spender, amount, scval.to_uint32(step.until))
+            return contract_call(
+                step.token, "approve", payer, spender, amount, scval.to_uint32(step.until)
+            )
         case BurnOnStellar():
-            return _call(
+            return contract_call(
                 step.messenger,
                 "deposit_for_burn_with_hook",
                 payer,
@@ -139,7 +141,7 @@ def operation_of(step: StellarStep, owner: StellarAddress) -> Operation:
         case SendOnStellar():
             fee = {"native_fee": scval.to_int128(step.native_fee), "zro_fee": scval.to_int128(0)}
             param = _send_param(step.eid, step.to, step.amount, step.min_amount)
-            return _call(step.oft, "send", payer, param, scval.to_struct(fee), payer)
+            return contract_call(step.oft, "send", payer, param, scval.to_struct(fee), payer)
         case _:
             assert_never(step)
 
@@ -147,12 +149,12 @@ def operation_of(step: StellarStep, owner: StellarAddress) -> Operation:
 def allowance_call(order: BurnOnStellar, owner: StellarAddress) -> Operation:
     """View call: the messenger's allowance, an i128."""
     parties = (scval.to_address(owner), scval.to_address(order.messenger))
-    return _call(order.token, "allowance", *parties)
+    return contract_call(order.token, "allowance", *parties)
 
 
 def paused_call(contract: StellarAddress) -> Operation:
     """View call: whether a CCTP contract is paused, a bool."""
-    return _call(contract, "paused")
+    return contract_call(contract, "paused")
 
 
 def quote_oft_call(
@@ -160,13 +162,15 @@ def quote_oft_call(
 ) -> Operation:
     """View call: what an OFT would do with an amount, (OFTLimit, fees, OFTReceipt)."""
     param = _send_param(eid, to, amount, BaseUnits(0))
-    return _call(oft, "quote_oft", scval.to_address(owner), param)
+    return contract_call(oft, "quote_oft", scval.to_address(owner), param)
 
 
 def quote_send_call(send: SendOnStellar, owner: StellarAddress) -> Operation:
     """View call: the message fee of a send, a MessagingFee."""
     param = _send_param(send.eid, send.to, send.amount, send.min_amount)
-    return _call(send.oft, "quote_send", scval.to_address(owner), param, scval.to_bool(False))
+    return contract_call(
+        send.oft, "quote_send", scval.to_address(owner), param, scval.to_bool(False)
+    )
 
 
 def asset_of(asset: AssetId) -> Asset:
@@ -255,7 +259,8 @@ def _send_param(eid: int, to: Bytes32, amount: BaseUnits, least: BaseUnits) -> x
     )
 
 
-def _call(contract: StellarAddress, function: str, *arguments: xdr.SCVal) -> Operation:
+def contract_call(contract: StellarAddress, function: str, *arguments: xdr.SCVal) -> Operation:
+    """A call of a contract's function, not prepared yet."""
     call = xdr.InvokeContractArgs(
         Address(contract).to_xdr_sc_address(), xdr.SCSymbol(function.encode()), list(arguments)
     )

@@ -8,6 +8,7 @@ from indexer.errors import IndexerError
 
 GROUPS: Mapping[str, str] = {
     "nodes": "indexer.doctor.nodes:GROUP",
+    "contracts": "indexer.doctor.contracts:GROUP",
     "services": "indexer.doctor.services:GROUP",
     "postgres": "indexer.doctor.postgres:GROUP",
     "keys": "relay.doctor:GROUP",

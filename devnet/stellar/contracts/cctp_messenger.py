@@ -19,6 +19,7 @@ from devnet.stellar.values import (
     Int128,
     MaybeAddress,
     MaybeBytes32,
+    MaybeInt128,
     Uint32,
     key,
     struct,
@@ -27,7 +28,10 @@ from devnet.stellar.values import (
 MIN_FINALITY = 500
 DUST = 10
 """Stroops in one unit of the 6 decimals that messages carry."""
+BURN_LIMIT = 10_000_000 * 10**7
+"""Stroops of one burn: the limit that Circle documents."""
 BURN_TOKEN_UNSUPPORTED = 6303
+BURN_LIMIT_EXCEEDED = 6304
 ZERO_AMOUNT = 7102
 ZERO_RECIPIENT = 7103
 MAX_FEE_TOO_HIGH = 7104
@@ -181,6 +185,16 @@ class TokenMessengerMinter(Pausable):
         config = self._config()
         return config.remote_messenger if domain == config.remote_domain else None
 
+    @exported("get_max_burn_amount_per_message")
+    def get_max_burn_amount_per_message(self, local_token: Address) -> MaybeInt128:
+        """Limit of one burn, stroops; none for a token that is not burned."""
+        return BURN_LIMIT if local_token == self._config().token else None
+
+    @exported("get_min_fee")
+    def get_min_fee(self, burn_token: Address) -> Int128:
+        """Least fee, in 1/10,000,000 of the amount: the devnet sets none."""
+        return 0
+
     @exported("is_denylisted")
     def is_denylisted(self, account: Address) -> Bool:
         """Is the account refused?"""
@@ -236,6 +250,8 @@ class TokenMessengerMinter(Pausable):
             raise self.env.fail(UNKNOWN_DOMAIN, f"domain {burn.destination_domain}")
         if token != config.token:
             raise self.env.fail(BURN_TOKEN_UNSUPPORTED, f"{token} cannot be burned")
+        if burn.amount > BURN_LIMIT:
+            raise self.env.fail(BURN_LIMIT_EXCEEDED, f"more than {BURN_LIMIT} at once")
 
     def _take(self, token: str, caller: str, amount: int) -> None:
         own = scval.to_address(self.env.contract)

@@ -23,8 +23,10 @@ from devnet.stellar.values import (
     Address,
     Bool,
     Bytes,
+    Bytes20,
     Bytes32,
     ManyBytes20,
+    MaybeUint32,
     Uint32,
     key,
     struct,
@@ -37,6 +39,7 @@ ATTESTATION_LENGTH = 6000
 ATTESTATION_ORDER = 6001
 NOT_AN_ATTESTER = 6002
 RECOVERY_FAILED = 6003
+NO_SUCH_ATTESTER = 6007
 RECOVERY_ID = 6013
 WRONG_DESTINATION = 6905
 WRONG_CALLER = 6906
@@ -118,6 +121,24 @@ class MessageTransmitter(Pausable):
     def get_local_domain(self) -> Uint32:
         """Stellar's domain."""
         return self._config().local_domain
+
+    @exported("get_num_enabled_attesters")
+    def get_num_enabled_attesters(self) -> Uint32:
+        """Number of attesters."""
+        return len(self._config().attesters)
+
+    @exported("get_enabled_attester")
+    def get_enabled_attester(self, index: Uint32) -> Bytes20:
+        """An attester by its place."""
+        attesters = self._config().attesters
+        if index >= len(attesters):
+            raise self.env.fail(NO_SUCH_ATTESTER, f"no attester {index}")
+        return attesters[index]
+
+    @exported("get_signature_threshold")
+    def get_signature_threshold(self) -> MaybeUint32:
+        """Signatures that a message needs."""
+        return THRESHOLD
 
     def _config(self) -> TransmitterConfig:
         config: TransmitterConfig = self.env.load(_CONFIG, struct(TransmitterConfig))

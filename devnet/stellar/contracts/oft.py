@@ -448,6 +448,21 @@ class Oft(Contract):
         """The token that is burned and minted."""
         return self._config().token
 
+    @exported("shared_decimals")
+    def shared_decimals(self) -> Uint32:
+        """Decimals of amounts in messages."""
+        return 6
+
+    @exported("decimal_conversion_rate")
+    def decimal_conversion_rate(self) -> Int128:
+        """Stroops in one unit of the shared decimals."""
+        return DUST
+
+    @exported("is_paused")
+    def is_paused(self) -> Bool:
+        """Never: the devnet's OFT has no switch."""
+        return False
+
     @exported("peer")
     def peer(self, eid: Uint32) -> MaybeBytes32:
         """The contract that is trusted on an endpoint id, if any."""

@@ -1,6 +1,7 @@
 """The chains of a network, and the names of their environment variables."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, TypeAlias, get_args
 
@@ -135,6 +136,8 @@ class StellarChain(_BaseChain):
     lz_endpoint: StellarAddress | None
     escrow: StellarAddress | None
     rail_terms: StellarAddress | None
+    code_hashes: Mapping[str, str] = field(default_factory=dict)
+    """Name of a contract → SHA-256 of its code (lower-case hex), where a published one is known."""
 
     @property
     def event_contracts(self) -> tuple[StellarAddress, ...]:

@@ -98,6 +98,12 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _code_hash(text: str) -> str:
+    if len(bytes.fromhex(text)) != 32:
+        raise ValueError(f"{text!r} is not a SHA-256 in hex")
+    return text.lower()
+
+
 def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
     contracts = table.subtable("contracts")
     contract = partial(contracts.optional, kind=str, parse=evm_address)
@@ -129,6 +135,7 @@ def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
 
 def _stellar_chain(table: "_Table", chain: ChainId, other_passphrase: str | None) -> StellarChain:
     contracts = table.subtable("contracts")
+    code_hashes = table.subtable("code_hashes")
     assets = table.subtable("assets")
     own_passphrase = table.required("passphrase", str)
     passphrase = other_passphrase or own_passphrase
@@ -163,6 +170,11 @@ def _stellar_chain(table: "_Table", chain: ChainId, other_passphrase: str | None
         usdt0_contract=usdt0[1],
         watched=tuple(table.each("watched", stellar_account)),
         **{name: contract(name) for name in STELLAR_CONTRACTS},
+        code_hashes={
+            name: code_hash
+            for name in STELLAR_CONTRACTS
+            if (code_hash := code_hashes.optional(name, str, _code_hash)) is not None
+        },
     )
     contracts.check_all_or_none(
         parsed,
@@ -171,7 +183,7 @@ def _stellar_chain(table: "_Table", chain: ChainId, other_passphrase: str | None
     )
     contracts.check_all_or_none(parsed, "OFT", "lz_eid", "usdt0", "oft", "lz_endpoint")
     contracts.check_all_or_none(parsed, "order book", "escrow", "rail_terms")
-    for part in (assets, contracts, table):
+    for part in (assets, code_hashes, contracts, table):
         part.check_all_read()
     return parsed
 
