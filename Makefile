@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page proxy hsm backup screenshots check format bench chaos fuzz replay contracts settings catalogue openapi lock clean
+.PHONY: help setup prerequisites demo test page proxy hsm backup prometheus screenshots check format bench chaos fuzz replay contracts settings catalogue openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -71,6 +71,9 @@ hsm: setup ## Tests of PKCS#11 keys on a token of SoftHSM: Debian's softhsm2
 backup: setup ## Commands of docs/operations/backup.md: Debian's postgresql and pgbackrest
 	$(BIN)/python -m pytest tests/system/restore $(PYTEST)
 
+prometheus: setup ## Tests of deploy/prometheus and deploy/grafana: Debian's prometheus, prometheus-alertmanager
+	$(BIN)/python -m pytest tests/deploy/prometheus $(PYTEST)
+
 screenshots: setup ## Take the docs' pictures of the market page anew, of a demo; needs Chromium
 	$(BIN)/python -m tests.system.page.screenshots
 
@@ -105,8 +108,9 @@ contracts: $(NODE_TOOLS) ## Compile the Solidity contracts: the deposit addresse
 settings: setup ## Write docs/settings.md and the list of known variables from the settings models
 	$(BIN)/python -m tests.architecture.settings_document
 
-catalogue: setup ## Write docs/metrics.md from the catalogue of metrics
+catalogue: setup ## Write docs/metrics.md and deploy/grafana/ from their tables
 	$(BIN)/python -m tests.architecture.metrics_document
+	$(BIN)/python -m tests.architecture.dashboards
 
 openapi: setup ## Write clients/python/openapi.json from the app
 	$(BIN)/python -m tests.architecture.client_document
