@@ -15,6 +15,7 @@ from indexer.config.settings import (
     Settings,
     WrongSettings,
     chain_problems,
+    has_node,
     load_settings,
     network_of,
     problems_of,
@@ -37,7 +38,7 @@ from relay.limits import SpendLimits
 from relay.signing.services import SigningSettings, load_evm_keys, load_stellar_keys
 from relay.webhooks.post import is_public
 from relay.webhooks.run import WebhookSender
-from warehouse_schema.configuration import load_configuration
+from warehouse_schema.configuration import is_given, load_configuration
 from warehouse_schema.identifiers import BaseUnits, ChainId, Stroops, Wei
 from warehouse_schema.variables import Count, Variables, variable
 
@@ -202,28 +203,30 @@ def check_relay_variables(environment: Mapping[str, str] | None = None) -> None:
     """
     env = load_configuration() if environment is None else environment
 
-    def read() -> None:
-        read_variables(RelayVariables, env)
-        problems = chain_problems(RelayVariables, env, network_of(env))
+    def check_chains() -> None:
+        network, kinds = network_of(env), (*_KMS, *_KMS.values())
+        problems = chain_problems(RelayVariables, env, network)
+        for chain in network.chains:
+            names = [f"{_PREFIX}{kind}_{variable_suffix(chain.id)}" for kind in kinds]
+            if any(is_given(env, name) for name in names) and not has_node(env, chain):
+                problems.append(_needs_node(chain.id))
         if problems:
             raise WrongSettings(problems)
 
-    settings, _ = read_both(lambda: load_settings(env), read)
-    kinds = (*_KMS, *_KMS.values())
-    having = []
-    for chain in settings.network.chains:
-        names = [f"{_PREFIX}{kind}_{variable_suffix(chain.id)}" for kind in kinds]
-        if any(env.get(name) or env.get(f"{name}_FILE") for name in names):
-            having.append(chain.id)
-    _require_nodes(settings, having)
+    read_both(
+        lambda: read_both(lambda: load_settings(env), lambda: read_variables(RelayVariables, env)),
+        check_chains,
+    )
 
 
 def _require_nodes(settings: Settings, chains: Iterable[ChainId]) -> None:
     without = [chain for chain in dict.fromkeys(chains) if not settings.nodes.get(chain)]
     if without:
-        raise WrongSettings(
-            [f"{chain} has a key and no node: set {rpc_variable(chain)}" for chain in without]
-        )
+        raise WrongSettings([_needs_node(chain) for chain in without])
+
+
+def _needs_node(chain: ChainId) -> str:
+    return f"{chain} has a key and no node: set {rpc_variable(chain)}"
 
 
 def load_webhooks() -> tuple[Settings, WebhookSender]:

@@ -144,6 +144,12 @@ def set_variables(variables: Mapping[str, str]) -> None:
         os.environ.pop(counterpart(name), None)
 
 
+def is_given(environment: Mapping[str, str], name: str) -> bool:
+    """Whether a variable or the file of its value is named, rightly or wrongly; none is read."""
+    refused = environment.refused if isinstance(environment, Configuration) else ()
+    return any(environment.get(each) or each in refused for each in (name, counterpart(name)))
+
+
 def counterpart(name: str) -> str:
     """The variable that may stand in the place of another: with `_FILE` or without."""
     return name.removesuffix("_FILE") if name.endswith("_FILE") else f"{name}_FILE"

@@ -297,7 +297,9 @@ def _with_files(
         else:
             if not resolved[target]:
                 problems.append(f"{name}: {file} is empty")
-            is_secret = protection == "secret" or has_password(resolved[target])
+            is_secret = protection == "secret" or any(
+                has_password(url) for url in re.split(r"[,\s]+", resolved[target])
+            )
             if is_real and is_secret and may_all_read:
                 problems.append(
                     f"{name}: every user of this machine may read {file}; allow it to the "

@@ -75,7 +75,7 @@ def _setting(configuration: Configuration, name: str, field: FieldInfo) -> Setti
 def _shown(text: str, field: FieldInfo) -> str:
     if option_of(field, "secret"):
         return MASK
-    if not text or (field.repr and not has_password(text)):
+    if not text or (field.repr and not any(has_password(each) for each in text.split(","))):
         return text
     # Hidden: URLs with keys in them, and what a secret may have been put into by mistake.
     return ",".join(mask_url(each.strip()) for each in text.split(","))

@@ -25,7 +25,7 @@ from indexer.config.networks import rpc_variable as rpc_variable
 from indexer.config.networks import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
 from indexer.logs import LogFormat
-from warehouse_schema.configuration import Configuration, load_configuration
+from warehouse_schema.configuration import Configuration, is_given, load_configuration
 from warehouse_schema.configuration import child_environment as child_environment
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 from warehouse_schema.known_variables import CHAIN
@@ -263,17 +263,6 @@ def load_settings(
         chain.id: values.rpc.get(variable_suffix(chain.id), chain.rpc) for chain in network.chains
     }
     problems = chain_problems(SharedVariables, env, network)
-    problems += [
-        f"{operator_variable(chain.id)}: {chain.id} has no deposit_factory, so no deposit addresses"
-        for chain in network.evm
-        if chain.deposit_operator is not None and chain.deposit_factory is None
-    ]
-    problems += [
-        f"{chain.id} has a node and no start: set {start_variable(chain.id)} to the first block to "
-        "read, such as its head of now"
-        for chain in network.chains
-        if nodes[chain.id] and chain.start_height is None
-    ]
     if problems:
         raise WrongSettings(problems)
     lake = values.lake.get(variable_suffix(network.stellar.id))
@@ -323,8 +312,8 @@ def problems_of(error: ConfigurationError) -> list[str]:
 def chain_problems(
     model: type[Variables], environment: Mapping[str, str], network: Network
 ) -> list[str]:
-    """A sentence for each `<CHAIN>` variable of a chain that the network does not have."""
-    problems = []
+    """Sentences about `<CHAIN>` variables that do not fit the network or each other."""
+    problems = _unmet_needs(environment, network) if issubclass(model, SharedVariables) else []
     for name, about in model.names():
         prefix, is_per_chain, suffix = name.partition(CHAIN)
         if not is_per_chain:
@@ -338,6 +327,30 @@ def chain_problems(
             if each not in known and is_chain_variable(name, each)
         ]
     return problems
+
+
+def has_node(environment: Mapping[str, str], chain: Chain) -> bool:
+    """Whether a chain has a node, by names of variables: no file is read."""
+    name = rpc_variable(chain.id)
+    return is_given(environment, name) or (name not in environment and bool(chain.rpc))
+
+
+def _unmet_needs(environment: Mapping[str, str], network: Network) -> list[str]:
+    """A sentence for each chain that lacks what its variables need."""
+    without_factory = [
+        f"{operator_variable(chain.id)}: {chain.id} has no deposit_factory, so no deposit addresses"
+        for chain in network.evm
+        if chain.deposit_factory is None and is_given(environment, operator_variable(chain.id))
+    ]
+    without_start = [
+        f"{chain.id} has a node and no start: set {start_variable(chain.id)} to the first block to "
+        "read, such as its head of now"
+        for chain in network.chains
+        if chain.start_height is None
+        and has_node(environment, chain)
+        and not is_given(environment, start_variable(chain.id))
+    ]
+    return without_factory + without_start
 
 
 def network_of(environment: Mapping[str, str]) -> Network:

@@ -66,12 +66,13 @@ url = "dagster.example"
     assert [problem.partition(" must be ")[0][:70] for problem in sorted(problems)] == [
         "DATABASE_URL (database_url) is unset, and the embedded Postgres is for",
         "ISTHMUS_DATABSE is no setting; the nearest one is ISTHMUS_DAGSTER_URL ",
+        "eip155:84532 has a key and no node: set ISTHMUS_RPC_EIP155_84532 (chai",
         "isthmus.toml:14 page.url is 'dagster.example'; it",
         "isthmus.toml:2 hme is no setting; the nearest one is home (docs/settin",
         "isthmus.toml:5 api.proxies is '-1'; it",
         'isthmus.toml:8 relay.chains."eip155:1".budget: network testnet has no ',
     ]
-    assert last == "6 problems in variables and isthmus.toml isthmus.toml"
+    assert last == "7 problems in variables and isthmus.toml isthmus.toml"
 
 
 def test_check_names_key_without_node_as_relay_does(
@@ -95,7 +96,7 @@ def test_check_reads_no_file_that_the_user_may_not_read(
     configure(
         folder,
         'network = "testnet"\ndatabase_url = "postgresql://db.example/isthmus"\n'
-        '[chains."eip155:84532"]\nrpc = ["https://node.example"]\nstart = 1\n'
+        '[chains."eip155:84532"]\nrpc_file = "relay"\nstart = 1\n'
         '[relay.chains."eip155:84532"]\nkey_file = "relay"\n',
         monkeypatch,
     )
@@ -110,6 +111,8 @@ def test_check_reads_no_file_that_the_user_may_not_read(
     finally:
         os.seteuid(os.getuid())
     assert capsys.readouterr().out.splitlines() == [
+        f'note: isthmus.toml:4 chains."eip155:84532".rpc_file: {folder}/relay is not checked: this '
+        "user may not read it",
         f'note: isthmus.toml:7 relay.chains."eip155:84532".key_file: {folder}/relay is not '
         "checked: this user may not read it",
         "0 problems in variables and isthmus.toml isthmus.toml",

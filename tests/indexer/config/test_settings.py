@@ -170,6 +170,24 @@ def test_problems_that_need_the_network_come_together() -> None:
     ]
 
 
+def test_needs_of_chains_are_named_beside_wrong_values() -> None:
+    environment = {
+        **MAINNET,
+        "ISTHMUS_NETWORK": "testnet",
+        "ISTHMUS_RPC_EIP155_84532": "https://a.example",
+        "ISTHMUS_RPC_STELLAR_TESTNET": "https://a.example",
+        "ISTHMUS_START_STELLAR_TESTNET": "soon",
+        "ISTHMUS_START_EIP155_5": "1",
+    }
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings(environment)
+    assert [line.partition(" is ")[0][:48] for line in str(refused.value).splitlines()[1:]] == [
+        "  ISTHMUS_START_EIP155_5: network testnet has no",
+        "  ISTHMUS_START_STELLAR_TESTNET",
+        "  eip155:84532 has a node and no start: set ISTH",
+    ]
+
+
 def test_settings_errors_are_reported_together() -> None:
     with pytest.raises(ConfigurationError, match="2 settings are wrong") as refused:
         read_both(
