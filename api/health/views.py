@@ -44,8 +44,9 @@ def ready() -> schema.Ready:
     try:
         with snapshot() as connection:
             revision = current_revision(connection)
-        if revision != _build_revision():
-            # The tables below may not exist, or not as this build reads them.
+        if revision is None or revision < _build_revision():
+            # The tables below may not exist, or not as this build reads them. Revisions are numbered,
+            # and a later one leaves what this build reads: the build serves during an upgrade.
             reason = f"the database is at revision {revision}, this build at {_build_revision()}"
             raise _not_ready([reason], chains=[])
         with snapshot() as connection:
@@ -73,6 +74,6 @@ def _not_ready(reasons: list[str], **members: Any) -> Unavailable:
 
 
 @cache
-def _build_revision() -> str | None:
+def _build_revision() -> str:
     """The newest migration of this build, read from its files once."""
-    return head_revision()
+    return head_revision() or ""
