@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page proxy hsm backup prometheus screenshots check format bench chaos fuzz replay contracts settings catalogue openapi lock clean
+.PHONY: help setup prerequisites demo test page proxy hsm backup upgrade prometheus screenshots check format bench chaos fuzz replay contracts settings catalogue openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
