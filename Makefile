@@ -71,6 +71,9 @@ hsm: setup ## Tests of PKCS#11 keys on a token of SoftHSM: Debian's softhsm2
 backup: setup ## Commands of docs/operations/backup.md: Debian's postgresql and pgbackrest
 	$(BIN)/python -m pytest tests/system/restore $(PYTEST)
 
+upgrade: setup ## Upgrade from an earlier revision (FROM, HEAD~1) while the API serves
+	$(if $(FROM),ISTHMUS_UPGRADE_FROM=$(FROM)) $(BIN)/python -m pytest tests/system/upgrade $(PYTEST)
+
 prometheus: setup ## Tests of deploy/prometheus and deploy/grafana: Debian's prometheus, prometheus-alertmanager
 	$(BIN)/python -m pytest tests/deploy/prometheus $(PYTEST)
 

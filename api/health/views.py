@@ -45,8 +45,8 @@ def ready() -> schema.Ready:
         with snapshot() as connection:
             revision = current_revision(connection)
         if revision is None or revision < _build_revision():
-            # The tables below may not exist, or not as this build reads them. Revisions are numbered,
-            # and a later one leaves what this build reads: the build serves during an upgrade.
+            # The tables below may not exist, or not as this build reads them. Revisions are
+            # numbered, and a later one leaves what this build reads: it serves in an upgrade.
             reason = f"the database is at revision {revision}, this build at {_build_revision()}"
             raise _not_ready([reason], chains=[])
         with snapshot() as connection:
