@@ -108,8 +108,9 @@ replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own 
 contracts: $(NODE_TOOLS) ## Compile the Solidity contracts: the deposit addresses', the devnet's, the tests'
 	node indexer/bridges/deposit_address/contracts/build.mjs
 
-settings: setup ## Write docs/settings.md and the list of known variables from the settings models
+settings: setup ## Write docs/settings.md, docs/doctor.md and the list of known variables from the code
 	$(BIN)/python -m tests.architecture.settings_document
+	$(BIN)/python -m tests.architecture.doctor_document
 
 catalogue: setup ## Write docs/metrics.md and deploy/grafana/ from their tables
 	$(BIN)/python -m tests.architecture.metrics_document
