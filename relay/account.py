@@ -33,7 +33,7 @@ from relay.nonces import (
 )
 from relay.reconcile import Recorded, reconcile, require_reconciled
 from relay.senders.protocol import TransactionSender
-from relay.status import AccountHealth, set_health
+from relay.status import DRAINING, AccountHealth, set_health
 from warehouse_schema.identifiers import NativeAmount, TxHash, native_amount
 
 logger = logging.getLogger(__name__)
@@ -66,12 +66,18 @@ class AccountRelay(Generic[C]):
         source: JobSource[C],
         limits: SpendLimits,
         clock: Callable[[], float],
+        *,
+        is_draining: bool = False,
     ) -> None:
-        """`clock` counts seconds and paces retries only."""
+        """`clock` counts seconds and paces retries only.
+
+        `is_draining`: open slots only for jobs that no other account can do.
+        """
         self._sender = sender
         self._source = source
         self._limits = limits
         self._backoff = Backoff(clock)
+        self._is_draining = is_draining
         self.account = sender.account
 
     def turn(self, conn: Connection) -> TurnReport:
@@ -226,7 +232,11 @@ class AccountRelay(Generic[C]):
         self, conn: Connection, jobs: Sequence[RelayJob[C]], state: AccountState, turn: TurnReport
     ) -> RetryableChainError | PermanentChainError | None:
         """Open slots within the limits; returns the first error of the nodes."""
-        due = [job for job in jobs if self._backoff.is_due(job.key)]
+        due = [
+            job
+            for job in jobs
+            if self._backoff.is_due(job.key) and (job.is_bound or not self._is_draining)
+        ]
         if not due:
             return None
         with conn.begin():
@@ -323,6 +333,8 @@ class AccountRelay(Generic[C]):
             if reason is None and spent + max_cost > limits.budget:
                 reason = f"the day's budget of {limits.budget} {unit} is used up"
                 problem = "budget"
+            if reason is None and self._is_draining:
+                reason, problem = DRAINING, "draining"
             health = self._health(reason, problem, state.balance, spent, number)
             set_health(conn, self.account, health)
 

@@ -82,6 +82,8 @@ class RelayJob(Generic[C]):
     """Inverts `done_view`: zero means done."""
     repeatable_by_others: bool = False
     """Anyone may have the same effect and make the job due again, which no view call shows."""
+    is_bound: bool = False
+    """No other account can do it: a deposit that names this operator, a consent to this sponsor."""
 
 
 @dataclass(frozen=True, slots=True)

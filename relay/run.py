@@ -139,7 +139,8 @@ def _workers(accounts: Sequence[RelayAccount]) -> list[tuple[RelayAccount, _Role
     workers: list[tuple[RelayAccount, _Role]] = [(each, "send") for each in accounts]
     first_evm = {each.chain.id: each for each in reversed(accounts) if isinstance(each, EvmAccount)}
     workers += [(each, "check_recipients") for each in first_evm.values()]
-    payer = next((each for each in accounts if isinstance(each, StellarAccount)), None)
+    senders = [each for each in accounts if isinstance(each, StellarAccount)]
+    payer = next((each for each in senders if not each.is_draining), None)
     if payer is not None:
         workers += [(payer, "submit"), (payer, "check_recipients")]
     return workers
@@ -211,13 +212,15 @@ def _open_worker(settings: Settings, account: RelayAccount, role: _Role) -> Iter
                 return
             jobs = evm_jobs(settings.network, chain, evm_address(account.key))
             sender = EvmSender(chain, evm, account.key)
-            yield AccountRelay(sender, jobs, account.limits, clock)
+            yield AccountRelay(sender, jobs, account.limits, clock, is_draining=account.is_draining)
         return
     stellar = account.chain
     with closing(StellarAccountNodes(stellar, urls, timeout=NODE_SECONDS)) as nodes:
         if isinstance(account, SponsorAccount):
             sponsor = SponsorSender(stellar, nodes, account.key)
-            yield SponsorRelay(sponsor, account.limits, account.bounds, clock)
+            yield SponsorRelay(
+                sponsor, account.limits, account.bounds, clock, is_draining=account.is_draining
+            )
         elif role == "submit":
             yield Submitter(stellar, nodes, account.key, account.limits, clock)
         elif role == "check_recipients":
@@ -231,7 +234,11 @@ def _open_worker(settings: Settings, account: RelayAccount, role: _Role) -> Iter
         else:
             source = stellar_jobs(stellar, address_of(account))
             yield AccountRelay(
-                StellarSender(stellar, nodes, account.key), source, account.limits, clock
+                StellarSender(stellar, nodes, account.key),
+                source,
+                account.limits,
+                clock,
+                is_draining=account.is_draining,
             )
 
 

@@ -6,7 +6,7 @@ One key may serve several EVM chains; no key both sends and sponsors.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -78,6 +78,12 @@ class RelayVariables(Variables):
         "ISTHMUS_RELAY_FLOOR_<CHAIN>",
         "relay.chains.<CHAIN>.floor",
         "balance below which there is an alarm, in wei or stroops; unset: 0.005 ether or 5 XLM",
+    )
+    drain: dict[str, str] = variable(
+        "ISTHMUS_RELAY_DRAIN_<CHAIN>",
+        "relay.chains.<CHAIN>.drain",
+        "addresses of accounts there, sponsors too, that are being replaced: they finish what only "
+        "they can do, and take no new work; several with commas between",
     )
     sponsor: dict[str, str] = variable(
         "ISTHMUS_RELAY_SPONSOR_<CHAIN>",
@@ -158,6 +164,7 @@ class EvmAccount:
     chain: EvmChain
     key: EvmKey = field(repr=False)
     limits: SpendLimits = EVM_LIMITS
+    is_draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,7 @@ class StellarAccount:
     chain: StellarChain
     key: StellarKey = field(repr=False)
     limits: SpendLimits = STELLAR_LIMITS
+    is_draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +185,7 @@ class SponsorAccount:
     key: StellarKey = field(repr=False)
     limits: SpendLimits = STELLAR_LIMITS
     bounds: SponsorBounds = SPONSOR_BOUNDS
+    is_draining: bool = False
 
 
 RelayAccount: TypeAlias = EvmAccount | StellarAccount | SponsorAccount
@@ -340,6 +349,30 @@ def load_accounts(network: Network, environment: Mapping[str, str]) -> tuple[Rel
                 Wei(values.floor.get(name, EVM_LIMITS.floor)),
             )
             found += [EvmAccount(chain, key, limits) for key in _evm_keys(values, chain.id)]
+    if problems:
+        raise WrongSettings(problems)
+    return _with_draining(values, found)
+
+
+def _with_draining(
+    values: RelayVariables, accounts: Sequence[RelayAccount]
+) -> tuple[RelayAccount, ...]:
+    """Mark the accounts that are replaced. Raises one `ConfigurationError` with all problems."""
+    problems, found = [], list(accounts)
+    for name, text in values.drain.items():
+        variable_name = f"{_PREFIX}DRAIN_{name}"
+        own = [n for n, each in enumerate(found) if variable_suffix(each.chain.id) == name]
+        for address in (each.strip() for each in text.split(",")):
+            named = [n for n in own if address_of(found[n]).lower() == address.lower()]
+            if not named:
+                problems.append(f"{variable_name}: no key there is that of {address}")
+            for number in named:
+                found[number] = replace(found[number], is_draining=True)
+        active = {type(found[n]) for n in own if not found[n].is_draining}
+        problems += [
+            f"{variable_name} leaves no {kind.__name__} for new work: add its successor first"
+            for kind in sorted({type(found[n]) for n in own} - active, key=str)
+        ]
     if problems:
         raise WrongSettings(problems)
     return tuple(found)

@@ -20,6 +20,10 @@ STUCK_SECONDS = 3600.0
 """Longer than any of the chains takes to finality, with time for one or two replacements."""
 
 
+DRAINING = "draining: it takes no new work"
+"""Reason of an account that is being replaced: no problem, but routes need another account."""
+
+
 @dataclass(frozen=True, slots=True)
 class AccountHealth:
     """Health of an account: columns of `relay.health`."""
@@ -105,7 +109,9 @@ def relay_problems(conn: Connection) -> list[str]:
     if not accounts:
         return ["no relay account has ever reported"]
     found = [
-        f"{row.chain} {row.account}: {row.reason}" for row in accounts if row.reason is not None
+        f"{row.chain} {row.account}: {row.reason}"
+        for row in accounts
+        if row.reason not in (None, DRAINING)
     ]
     found += [
         f"{row.chain} {row.account}: silent for {row.seen_ago:.0f} s; is its relay running?"

@@ -86,6 +86,8 @@ GRANT SELECT ON relay.health, relay.sponsors, relay.obstacles, relay.failure_res
 GRANT SELECT ON relay.webhook_states, relay.webhook_deliveries, relay.webhook_senders
     TO isthmus_api;
 GRANT DELETE ON relay.webhook_deliveries TO isthmus_relay;
+-- Reports of an account whose key was replaced.
+GRANT DELETE ON relay.health, relay.sponsors TO isthmus_relay;
 GRANT SELECT (chain, account, number, subject, purpose, tx_hash, created_at)
     ON relay.attempts TO isthmus_api;
 GRANT SELECT (chain, account, number, subject, purpose, key, outcome, spent, opened_at, closed_at)

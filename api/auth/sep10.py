@@ -221,7 +221,9 @@ def sep10_from_settings(settings: ApiSettings, passphrase: str) -> Sep10 | None:
 def _other_signing_key(settings: ApiSettings, key: Keypair) -> StellarAddress | None:
     other = settings.sep10_public_key_other
     if other == key.public_key:
-        raise ConfigurationError("ISTHMUS_SEP10_PUBLIC_KEY_OTHER is the key of ISTHMUS_SEP10_KEY")
+        raise ConfigurationError(
+            "ISTHMUS_SEP10_PUBLIC_KEY_OTHER is the key of ISTHMUS_SEP10_KEY_FILE"
+        )
     return None if other is None else StellarAddress(other)
 
 

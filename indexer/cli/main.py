@@ -15,6 +15,7 @@ from indexer.cli.base import INTERRUPTED, LazyCommand, LazyGroup
 OTHER_PACKAGES = {
     "relay": LazyCommand("relay.cli:relay", "Send the service's own transactions."),
     "webhooks": LazyCommand("relay.cli:webhooks", "Send webhooks until interrupted."),
+    "keys": LazyCommand("relay.keys_cli:keys", "Make new keys, and replace old ones."),
     "webhook-key": LazyCommand("relay.cli:webhook_key", "Print the webhooks' public key."),
     "api": LazyCommand("api.cli:api", "Serve the API until interrupted."),
     "code-server": LazyCommand("pipelines.cli:code_server", "Hold Dagster's definitions and runs."),

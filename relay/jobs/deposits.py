@@ -221,6 +221,7 @@ class EvmDeposits:
             call=_contract_call(call, price),
             done_view=_balance(token, row.deposit_address),
             done_when_zero=True,
+            is_bound=True,
         )
 
     def _refund(
@@ -244,6 +245,7 @@ class EvmDeposits:
             done_view=None if is_ordered(key) else _balance(contract, row.deposit_address),
             done_when_zero=True,
             repeatable_by_others=row.is_released,
+            is_bound=not row.is_released,
         )
 
 

@@ -124,7 +124,7 @@ class Onboardings:
             newcomer = SponsorshipRequest(row.owner, row.dest_asset, deposit, payers[row.id])
             # The newest consent of an owner replaces the ones before it.
             call = OnboardingJob(newcomer, bytes(row.signed))
-            found[newcomer.key] = RelayJob("onboard", newcomer.key, row.id, call)
+            found[newcomer.key] = RelayJob("onboard", newcomer.key, row.id, call, is_bound=True)
         return list(found.values())
 
     def rejection(self, conn: Connection, job: RelayJob[OnboardingJob]) -> str | None:
@@ -224,8 +224,11 @@ class SponsorRelay(AccountRelay[OnboardingJob]):
         limits: SpendLimits,
         bounds: SponsorBounds,
         clock: Callable[[], float],
+        *,
+        is_draining: bool = False,
     ) -> None:
-        super().__init__(sender, Onboardings(sender.account, bounds), limits, clock)
+        jobs = Onboardings(sender.account, bounds)
+        super().__init__(sender, jobs, limits, clock, is_draining=is_draining)
         self._bounds = bounds
 
     def _write_health(self, conn: Connection, state: AccountState) -> None:

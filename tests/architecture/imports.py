@@ -58,6 +58,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "indexer.cli": ("click",),
     "indexer.metrics": ("prometheus_client",),
     "relay.cli": ("click",),
+    "relay.keys_cli": ("click",),
     "pipelines.cli": ("click", "sqlalchemy.exc.OperationalError"),
     "api.cli": ("click",),
     "devnet.cli": ("click",),
@@ -169,6 +170,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
         *(*_ACTIONS, *_CHAINS, "indexer.policy", "indexer.cli.base"),
         "indexer.metrics.server",
     ),
+    "relay.keys_cli": (*_CONFIG, "indexer.cli.base"),
     # Asks the fold of transfers what it may do for a deposit, under the transfer's lock. Everything
     # else it reads from its own rows and from the chains.
     "relay": (*_ACTIONS, *_CHAINS, "indexer.policy"),

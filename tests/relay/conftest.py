@@ -112,12 +112,15 @@ class Stand:
         limits: SpendLimits = LIMITS,
         urls: Sequence[str] = (),
         key: EvmKey | str = RELAYER_KEY,
+        is_draining: bool = False,
     ) -> AccountRelay[Any]:
         """The relay of a new process."""
         account_nodes = nodes(self.chain, urls or [self.url], timeout=30.0)
         opened = self.stack.enter_context(closing(account_nodes))
         sender = EvmSender(self.chain, opened, opened_key(key))
-        return AccountRelay(sender, EvmDeliveries(self.chain), limits, time.monotonic)
+        return AccountRelay(
+            sender, EvmDeliveries(self.chain), limits, time.monotonic, is_draining=is_draining
+        )
 
     def turns(self, relay: AccountRelay[Any], number: int = 1) -> TurnReport:
         """Turns of a new process; the report of the last one."""

@@ -158,6 +158,7 @@ class DepositStand(Stand):
 
     def ingest(self, final: int | None = None) -> None:
         """Ingest as the follower and the keeper do; `final` defaults to the head."""
+        self._settle()
         with closing(EvmReader(self.network.evm[0], [self.url], event_topics)) as reader:
             while ingest_once(self.engine, reader, self.network) is not None:
                 pass
@@ -186,12 +187,13 @@ class DepositStand(Stand):
         limits: SpendLimits = LIMITS,
         urls: Sequence[str] = (),
         key: EvmKey | str = RELAYER_KEY,
+        is_draining: bool = False,
     ) -> AccountRelay[Any]:
         account_nodes = nodes(self.chain, urls or [self.url], timeout=30.0)
         opened = self.stack.enter_context(closing(account_nodes))
         sender = EvmSender(self.chain, opened, opened_key(key))
         ledger = evm_jobs(self.network, self.chain, EvmAddress(sender.account.address))
-        return AccountRelay(sender, ledger, limits, time.monotonic)
+        return AccountRelay(sender, ledger, limits, time.monotonic, is_draining=is_draining)
 
     def settle(self, relay: AccountRelay[Any]) -> None:
         """Run turns until everything is final."""

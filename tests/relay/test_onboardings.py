@@ -148,6 +148,7 @@ def relay(
     nodes: type[StellarAccountNodes] = StellarAccountNodes,
     limits: SpendLimits = LIMITS,
     bounds: SponsorBounds = SPONSOR_BOUNDS,
+    is_draining: bool = False,
 ) -> SponsorRelay:
     """A sponsor for one test."""
     stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
@@ -155,7 +156,7 @@ def relay(
     if stand.chain.account(key.public_key) is None:
         stand.chain.run(keypair(ROOT), CreateAccount(key.public_key, "100"))
     sender = SponsorSender(STELLAR, stand.opened[-1], LocalStellarKey(key))
-    return SponsorRelay(sender, limits, bounds, time.monotonic)
+    return SponsorRelay(sender, limits, bounds, time.monotonic, is_draining=is_draining)
 
 
 def spoiled_by(acts: list[Callable[[], Any]]) -> type[StellarAccountNodes]:

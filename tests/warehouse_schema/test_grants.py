@@ -71,6 +71,9 @@ ALSO: Mapping[tuple[str, Role], frozenset[str]] = {
     ("relay.webhook_deliveries", "api"): READ,
     ("relay.webhook_senders", "api"): READ,
     ("relay.webhook_deliveries", "relay"): frozenset({"DELETE"}),
+    # Reports of an account whose key was replaced.
+    ("relay.health", "relay"): frozenset({"DELETE"}),
+    ("relay.sponsors", "relay"): frozenset({"DELETE"}),
 }
 """Table and role → what it may do there beside that."""
 

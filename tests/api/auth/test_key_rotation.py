@@ -100,7 +100,7 @@ def test_old_keys_are_refused_after_the_last_step(reader: Engine, access_rows: C
 
 
 def test_other_key_of_sep10_must_be_another_public_key() -> None:
-    with pytest.raises(ConfigurationError, match="OTHER is the key of ISTHMUS_SEP10_KEY"):
+    with pytest.raises(ConfigurationError, match="OTHER is the key of ISTHMUS_SEP10_KEY_FILE"):
         sep10_from_settings(step(SERVER, OLD_PEM, SERVER, None), PASSPHRASE)
     with pytest.raises(ValueError, match=r"must be a public key, G…") as refused:
         ApiSettings.read({"ISTHMUS_SEP10_PUBLIC_KEY_OTHER": NEW.secret})
