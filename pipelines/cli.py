@@ -1,4 +1,4 @@
-"""Dagster's processes: `isthmus code-server`, `isthmus daemon`, `isthmus page`.
+"""Dagster's processes: `isthmus code-server`, `isthmus daemon`, `isthmus page`; `isthmus up`.
 
 Each returns its exit code. Dagster is imported once the environment is set: it reads it then.
 """
@@ -91,3 +91,34 @@ def page(host: str, port: int) -> None:
     from pipelines.page.server import serve
 
     serve(settings)
+
+
+@click.command()
+@click.option("--migrate", is_flag=True, help="Run `isthmus migrate` first.")
+@click.option("--print", "only_print", is_flag=True, help="Print supervisord.conf, start nothing.")
+@click.option("--bind", metavar="HOST:PORT", help="Where the API listens.")
+@click.option("--page-port", type=int, help="Where Dagster's page listens.")
+def up(*, migrate: bool, only_print: bool, bind: str | None, page_port: int | None) -> int:
+    """Run all processes of the configuration on this machine, until interrupted.
+
+    Checks the configuration, then becomes supervisord, which restarts what ends. Its files are in
+    `supervisor` under ISTHMUS_HOME, each process's log in `logs`. 2 for a wrong setting.
+    """
+    from indexer.errors import ConfigurationError
+    from pipelines.up import Installation, run_isthmus
+    from warehouse_schema.configuration import explain, load_configuration
+
+    try:
+        installation = Installation(load_configuration(), bind=bind, page_port=page_port)
+    except ConfigurationError as error:
+        click.echo(explain(error), err=True)
+        return 2
+    if only_print:
+        click.echo(installation.configuration(), nl=False)
+        return 0
+    if code := run_isthmus("config", "check"):
+        return code
+    if migrate and (code := run_isthmus("migrate")):
+        return code
+    installation.write()
+    return installation.run()

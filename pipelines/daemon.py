@@ -7,11 +7,12 @@ from dagster._daemon.controller import daemon_controller_from_instance
 from dagster._utils.interrupts import capture_interrupts, setup_interrupt_handlers
 
 from indexer.logs import adopt_loggers
-from pipelines.workspace import load_workspace
+from pipelines.workspace import await_code_servers, load_workspace
 
 
 def run_daemon() -> None:
     """Evaluate sensors and schedules until SIGTERM or SIGINT."""
+    await_code_servers()
     setup_interrupt_handlers()
     with (
         # What the loop raises when a signal has come.

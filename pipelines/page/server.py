@@ -3,6 +3,8 @@
 In the place of `dagster-webserver`, which knows no login and no host name.
 """
 
+from threading import Thread
+
 import uvicorn
 from dagster import DagsterInstance
 from dagster._core.workspace.context import WorkspaceProcessContext
@@ -12,7 +14,7 @@ from dagster_webserver.version import __version__
 from indexer.logs import logs_json
 from pipelines.page.guard import Guard
 from pipelines.page.settings import PageSettings
-from pipelines.workspace import load_workspace
+from pipelines.workspace import await_code_servers, load_workspace
 
 _STATEMENT_TIMEOUT_MS = 15_000
 _RECYCLE_SECONDS = 3_600
@@ -28,6 +30,7 @@ def serve(settings: PageSettings) -> None:
         with WorkspaceProcessContext(
             instance, load_workspace(), version=__version__, read_only=settings.read_only
         ) as context:
+            Thread(target=_load_started_servers, args=(context,), daemon=True).start()
             app = create_app_from_workspace_process_context(context)
             uvicorn.run(
                 Guard(app, origins=settings.origins, password=settings.password),
@@ -39,3 +42,8 @@ def serve(settings: PageSettings) -> None:
                 # A page that is open in a browser keeps its WebSocket.
                 timeout_graceful_shutdown=_STOP_SECONDS,
             )
+
+
+def _load_started_servers(context: WorkspaceProcessContext) -> None:
+    await_code_servers()
+    context.refresh_workspace()

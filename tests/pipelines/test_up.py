@@ -1,0 +1,131 @@
+"""`isthmus up`: what it writes and refuses, and a start of everything."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from configparser import ConfigParser
+from pathlib import Path
+
+import httpx
+import pytest
+
+from devnet.process_groups import members
+from devnet.services import isthmus
+from devnet.supervisor import free_port
+from indexer.errors import ConfigurationError
+from pipelines.processes import PROCESSES
+from pipelines.up import Installation
+from warehouse_schema.embedded import Server
+
+TIMEOUT = 100.0
+
+
+def configuration(given: dict[str, str]) -> ConfigParser:
+    parser = ConfigParser(interpolation=None)
+    installation = Installation(given, bind="127.0.0.1:8081", page_port=3001)
+    parser.read_string(installation.configuration())
+    return parser
+
+
+def test_programs_are_the_needed_processes_stopped_in_reverse(tmp_path: Path) -> None:
+    key = {"ISTHMUS_WEBHOOK_KEY_FILE": "/run/secrets/webhook"}
+    written = configuration({"ISTHMUS_HOME": str(tmp_path), **key})
+    programs = {name: written[name] for name in written if name.startswith("program:")}
+    by_priority = sorted(programs, key=lambda name: written.getint(name, "priority"))
+    assert by_priority == [f"program:{each.name}" for each in PROCESSES]
+    assert written["program:relay-server"]["command"].endswith("/isthmus code-server --relay")
+    assert written["program:api"]["command"].endswith("/isthmus api --bind 127.0.0.1:8081")
+    assert written["program:page"]["command"].endswith("/isthmus page --port 3001")
+    assert "program:relay-server" not in configuration({"ISTHMUS_HOME": str(tmp_path)})
+
+
+def test_supervisor_listens_on_a_private_socket_alone(tmp_path: Path) -> None:
+    written = configuration({"ISTHMUS_HOME": str(tmp_path)})
+    assert written["unix_http_server"]["chmod"] == "0600"
+    assert "inet_http_server" not in written
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ISTHMUS_TOKEN_KEY": "x"}, "ISTHMUS_TOKEN_KEY: all processes would inherit it"),
+        ({"ISTHMUS_RELAY_KEY_EIP155_1": "x"}, "ISTHMUS_RELAY_KEY_EIP155_1: all processes"),
+        ({"ISTHMUS_HOME": "/" + "x" * 90}, "ISTHMUS_HOME is too long for the path of a socket"),
+        ({"ISTHMUS_HOME": "/a;b"}, "/a;b: supervisord takes no path with"),
+    ],
+)
+def test_unfit_configuration_is_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        configuration(given)
+
+
+@pytest.mark.timeout(3 * TIMEOUT)
+def test_everything_starts_and_stops(postgres: Server, server_engine, tmp_path: Path) -> None:
+    api, page, code = free_port(), free_port(), free_port()
+    environment = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("ISTHMUS", "DAGSTER", "DATABASE"))
+    }
+    environment |= {
+        "ISTHMUS_HOME": str(tmp_path / "home"),
+        "DATABASE_URL": postgres.url("up"),
+        "ISTHMUS_DAGSTER_URL": postgres.url("up_dagster"),
+        "ISTHMUS_CODE_SERVER_PORT": str(code),
+        # No chain has a node: nothing is followed.
+        "ISTHMUS_RPC_EIP155_31337": "",
+        "ISTHMUS_RPC_STELLAR_DEVNET": "",
+    }
+    up = isthmus("up", "--migrate", "--bind", f"127.0.0.1:{api}", "--page-port", str(page))
+    process = subprocess.Popen(up, env=environment, cwd=tmp_path, start_new_session=True)
+    try:
+        await_condition(process, lambda: answers(f"http://127.0.0.1:{api}/healthz"))
+        await_condition(process, lambda: answers(f"http://127.0.0.1:{page}/server_info"))
+        locations = (
+            "{ workspaceOrError { ... on Workspace { locationEntries { name loadStatus } } } }"
+        )
+        answer = httpx.post(f"http://127.0.0.1:{page}/graphql", json={"query": locations}).json()
+        entries = answer["data"]["workspaceOrError"]["locationEntries"]
+        assert entries == [{"name": "isthmus", "loadStatus": "LOADED"}]
+        assert (tmp_path / "home/supervisor/supervisord.conf").stat().st_mode & 0o777 == 0o600
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT) == 0
+        stopped = [
+            line.split()[4]
+            for line in (tmp_path / "home/logs/supervisord.log").read_text().splitlines()
+            if " stopped: " in line
+        ]
+        assert stopped == ["api", "page", "daemon", "code-server"]
+    finally:
+        if members(process.pid):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait(TIMEOUT)
+        with server_engine.connect() as conn:
+            for name in ("up", "up_dagster"):
+                conn.exec_driver_sql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def await_condition(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert process.poll() is None, "isthmus up ended"
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.2)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def locations(page: int) -> dict[str, str]:
+    """What Dagster's page found at each code server."""
+    entries = "locationEntries { name locationOrLoadError { __typename } }"
+    query = f"{{ workspaceOrError {{ ... on Workspace {{ {entries} }} }} }}"
+    answer = httpx.post(f"http://127.0.0.1:{page}/graphql", json={"query": query}).json()
+    found = answer["data"]["workspaceOrError"]["locationEntries"]
+    return {each["name"]: each["locationOrLoadError"]["__typename"] for each in found}
