@@ -1,13 +1,17 @@
-"""Dagster's processes: `isthmus code-server`, `isthmus daemon`, `isthmus page`; `isthmus up`.
+"""Dagster's processes: `isthmus code-server`, `isthmus daemon`, `isthmus page`;
+`isthmus up`, `isthmus alive`.
 
 Each returns its exit code. Dagster is imported once the environment is set: it reads it then.
 """
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
 import click
+
+if TYPE_CHECKING:
+    from pipelines.processes import Process
 
 P = ParamSpec("P")
 
@@ -91,6 +95,29 @@ def page(host: str, port: int) -> None:
     from pipelines.page.server import serve
 
     serve(settings)
+
+
+@click.command()
+@click.argument("name", metavar="PROCESS")
+def alive(name: str) -> int:
+    """Whether a process of this machine answers at its usual port: 0, or 1.
+
+    PROCESS is code-server, relay-server, daemon, page or api. For health checks of containers.
+    """
+    from pipelines.processes import PROCESSES
+
+    process = next((each for each in PROCESSES if each.name == name), None)
+    if process is None:
+        raise click.UsageError(f"no process {name}: {', '.join(each.name for each in PROCESSES)}")
+    return _check(process)
+
+
+@dagster_command
+def _check(process: "Process") -> None:
+    from pipelines.alive import is_alive
+
+    if not is_alive(process):
+        raise click.ClickException(f"{process.name} does not answer")
 
 
 @click.command()

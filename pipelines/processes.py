@@ -29,6 +29,8 @@ class Process:
     """Where it listens unless told otherwise."""
     needed_by: tuple[str, ...] = ()
     """Variables of which at least one is set where it is needed; empty: it always is."""
+    health_path: str | None = None
+    """Path that answers 200 without a login, of those that speak HTTP."""
     stop_seconds: int = 10
     """Time that it may take to end after SIGTERM. The signal goes to its process group."""
 
@@ -83,6 +85,7 @@ PAGE = Process(
     "Dagster's page behind its guard",
     secrets=(DAGSTER, "ISTHMUS_PAGE_PASSWORD"),
     port=3000,
+    health_path="/server_info",
 )
 
 API = Process(
@@ -95,6 +98,7 @@ API = Process(
         "ISTHMUS_IDENTITY_APP_SECRET",
     ),
     port=8080,
+    health_path="/healthz",
 )
 
 PROCESSES = (CODE_SERVER, RELAY_SERVER, DAEMON, PAGE, API)

@@ -22,6 +22,7 @@ OTHER_PACKAGES = {
     "daemon": LazyCommand("pipelines.cli:daemon", "Evaluate Dagster's sensors and schedules."),
     "page": LazyCommand("pipelines.cli:page", "Serve Dagster's page behind its guard."),
     "up": LazyCommand("pipelines.cli:up", "Run all processes of a configuration on this machine."),
+    "alive": LazyCommand("pipelines.cli:alive", "Whether a process of this machine answers."),
     "migrate": LazyCommand("warehouse_schema.cli:migrate", "Bring the database up to date."),
     "database": LazyCommand("warehouse_schema.cli:database", "Run the embedded Postgres."),
     "demo": LazyCommand("devnet.cli:demo", "Run the whole system on local chains."),

@@ -81,6 +81,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "pipelines.environment": ("sqlalchemy.engine.URL",),
     # Asks Dagster's database.
     "pipelines.doctor": ("sqlalchemy",),
+    # Asks code servers for their health.
+    "pipelines.alive": ("grpc", "grpc_health"),
     # Dagster's own storage, with connections that are kept.
     "pipelines.storage": ("dagster_postgres",),
     # Serves Dagster's page behind a guard.

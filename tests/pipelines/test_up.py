@@ -89,6 +89,9 @@ def test_everything_starts_and_stops(postgres: Server, server_engine, tmp_path: 
         answer = httpx.post(f"http://127.0.0.1:{page}/graphql", json={"query": locations}).json()
         entries = answer["data"]["workspaceOrError"]["locationEntries"]
         assert entries == [{"name": "isthmus", "loadStatus": "LOADED"}]
+        for name in ("code-server", "daemon"):
+            alive = subprocess.run(isthmus("alive", name), env=environment, cwd=tmp_path)
+            assert alive.returncode == 0
         assert (tmp_path / "home/supervisor/supervisord.conf").stat().st_mode & 0o777 == 0o600
         process.send_signal(signal.SIGTERM)
         assert process.wait(TIMEOUT) == 0
