@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page proxy hsm backup upgrade prometheus screenshots check format bench chaos fuzz replay contracts settings catalogue openapi lock clean
+.PHONY: help setup prerequisites demo test page packaging proxy hsm backup upgrade prometheus screenshots check format bench chaos fuzz replay contracts settings catalogue openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -77,6 +77,9 @@ upgrade: setup ## Upgrade from an earlier revision (FROM, HEAD~1) while the API 
 prometheus: setup ## Tests of deploy/prometheus and deploy/grafana: Debian's prometheus, prometheus-alertmanager
 	$(BIN)/python -m pytest tests/deploy/prometheus $(PYTEST)
 
+packaging: setup ## Tests of systemd's units and of the image: Debian's systemd, mmdebstrap, buildah; as root
+	$(BIN)/python -m pytest tests/deploy/packaging $(PYTEST)
+
 screenshots: setup ## Take the docs' pictures of the market page anew, of a demo; needs Chromium
 	$(BIN)/python -m tests.system.page.screenshots
 
@@ -122,6 +125,8 @@ openapi: setup ## Write clients/python/openapi.json from the app
 lock: $(TOOLS) ## Write the lock files anew from pyproject.toml and package.json
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header - -o requirements/bootstrap.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header --extra dev --python-version 3.11 pyproject.toml -o requirements/dev.txt
+	@# What an installation has, and nothing more; within the versions of dev.txt.
+	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 	npm install --package-lock-only --ignore-scripts --silent
 
 clean: ## Remove local state: databases, chains, logs (not the installed tools)

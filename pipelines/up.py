@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from configparser import ConfigParser
 from io import StringIO
 from pathlib import Path
@@ -14,17 +14,12 @@ from indexer.config.settings import SharedVariables, child_environment, read_var
 from indexer.errors import ConfigurationError
 from pipelines.processes import (
     API,
-    DAGSTER,
-    NODES,
     PAGE,
     PROCESSES,
-    WAREHOUSE,
     Process,
-    is_variable,
     needed_processes,
 )
 
-_SHARED = (WAREHOUSE, DAGSTER, NODES)
 _MAX_SOCKET_PATH = 100
 """Bytes; the kernel takes 107, and supervisord makes the socket under a name that is longer."""
 _STEADY_SECONDS = 5
@@ -37,7 +32,6 @@ class Installation:
 
     def __init__(self, given: Mapping[str, str], *, bind: str | None, page_port: int | None):
         """Raises `ConfigurationError`."""
-        _refuse_secrets(given)
         self.home = read_variables(SharedVariables, given).home.absolute()
         self.folder = self.home / "supervisor"
         self.logs = self.home / "logs"
@@ -61,7 +55,7 @@ class Installation:
                 )
 
     def configuration(self) -> str:
-        """Text of supervisord.conf. It holds no secret: processes inherit the environment."""
+        """Text of supervisord.conf. It holds no setting: processes read them as this one did."""
         parser = ConfigParser(interpolation=None)
         parser["unix_http_server"] = {"file": str(self._socket), "chmod": "0600"}
         parser["supervisord"] = {
@@ -120,21 +114,6 @@ class Installation:
 def run_isthmus(*arguments: str) -> int:
     """Exit code of another command `isthmus …`."""
     return subprocess.run([_isthmus(), *arguments], check=False).returncode
-
-
-def _refuse_secrets(given: Mapping[str, str]) -> None:
-    """Raise `ConfigurationError` for a process's own secret that all others would inherit."""
-    own = {name for process in PROCESSES for name in process.secrets if name not in _SHARED}
-    found: Sequence[str] = [
-        name
-        for name, text in sorted(given.items())
-        if text and not name.endswith("_FILE") and any(is_variable(each, name) for each in own)
-    ]
-    if found:
-        raise ConfigurationError(
-            f"{', '.join(found)}: all processes would inherit it. Write each into a file that only "
-            "their user may read, and set the variable with _FILE at its end"
-        )
 
 
 def _isthmus() -> Path:

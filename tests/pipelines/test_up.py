@@ -50,8 +50,6 @@ def test_supervisor_listens_on_a_private_socket_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"ISTHMUS_TOKEN_KEY": "x"}, "ISTHMUS_TOKEN_KEY: all processes would inherit it"),
-        ({"ISTHMUS_RELAY_KEY_EIP155_1": "x"}, "ISTHMUS_RELAY_KEY_EIP155_1: all processes"),
         ({"ISTHMUS_HOME": "/" + "x" * 90}, "ISTHMUS_HOME is too long for the path of a socket"),
         ({"ISTHMUS_HOME": "/a;b"}, "/a;b: supervisord takes no path with"),
     ],
