@@ -39,7 +39,7 @@ class SettingsError(ValueError):
     """Variables are wrong or contradict each other; `problems` has a sentence for each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(sorted(set(problems), key=_by_line))
+        self.problems = tuple(sorted(set(problems), key=by_line))
         lines = [f"  {problem}" for problem in self.problems]
         super().__init__(
             self.problems[0]
@@ -48,7 +48,7 @@ class SettingsError(ValueError):
         )
 
 
-def _by_line(problem: str) -> list[tuple[int, str]]:
+def by_line(problem: str) -> list[tuple[int, str]]:
     """Sort key that puts line 9 before line 10."""
     parts = re.split(r"(\d+)", problem)
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]

@@ -36,11 +36,13 @@ def check(as_json: bool) -> int:
     not read is named, and its content not checked.
     """
     from warehouse_schema.configuration import CONFIG_VARIABLE, load_configuration
+    from warehouse_schema.variables import by_line
 
     configuration = load_configuration()
     configuration.not_permitted = set()
     problems = _problems(configuration)
-    notes = [configuration.explain(note) for note in sorted(configuration.not_permitted)]
+    notes = [configuration.explain(note) for note in configuration.not_permitted]
+    notes.sort(key=by_line)
     if as_json:
         click.echo(json.dumps({"problems": problems, "notes": notes}, indent=2, ensure_ascii=False))
     else:
@@ -125,6 +127,7 @@ def _problems(configuration: "Configuration") -> list[str]:
     from indexer.config.sections import SECTIONS
     from indexer.config.settings import load_settings, problems_of, read_variables
     from indexer.errors import ConfigurationError
+    from warehouse_schema.variables import by_line
 
     # By name: no other process imports what reads the relay's keys.
     check_relay: Callable[[Configuration], None]
@@ -141,7 +144,7 @@ def _problems(configuration: "Configuration") -> list[str]:
     for section in SECTIONS:
         collect(partial(read_variables, section.model(), configuration))
     collect(partial(check_relay, configuration))
-    return [configuration.explain(problem) for problem in found]
+    return sorted((configuration.explain(problem) for problem in found), key=by_line)
 
 
 def _ask(network: "Network") -> dict[str, str]:

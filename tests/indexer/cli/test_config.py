@@ -63,14 +63,14 @@ url = "dagster.example"
     monkeypatch.setenv("ISTHMUS_DATABSE", "x")
     assert main(["config", "check"]) == 2
     *problems, last = capsys.readouterr().out.splitlines()
-    assert [problem.partition(" must be ")[0][:70] for problem in sorted(problems)] == [
+    assert [problem.partition(" must be ")[0][:70] for problem in problems] == [
         "DATABASE_URL (database_url) is unset, and the embedded Postgres is for",
         "ISTHMUS_DATABSE is no setting; the nearest one is ISTHMUS_DAGSTER_URL ",
         "eip155:84532 has a key and no node: set ISTHMUS_RPC_EIP155_84532 (chai",
-        "isthmus.toml:14 page.url is 'dagster.example'; it",
         "isthmus.toml:2 hme is no setting; the nearest one is home (docs/settin",
         "isthmus.toml:5 api.proxies is '-1'; it",
         'isthmus.toml:8 relay.chains."eip155:1".budget: network testnet has no ',
+        "isthmus.toml:14 page.url is 'dagster.example'; it",
     ]
     assert last == "7 problems in variables and isthmus.toml isthmus.toml"
 
