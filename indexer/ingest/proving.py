@@ -21,6 +21,7 @@ from indexer.facts import proofs, store
 from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import EVENT_MAPPINGS
 from indexer.movements.mechanisms import affected_movements
+from indexer.tracing import Attributes, transfer_changes
 from indexer.transfers.store import refold_affected
 from warehouse_schema.identifiers import BlockHash
 
@@ -110,7 +111,8 @@ class BlockProver:
             self._alarm(conn, block, f"block {block.height} does not hold what is stored: {places}")
             self._back_off(block)
             return
-        with conn.begin():
+        span: Attributes = {"chain": block.chain, "height": block.height}
+        with transfer_changes("follower proof", span), conn.begin():
             events = list(
                 store.read_events(conn, EVENT_MAPPINGS, block.chain, block.height, block.height)
             )

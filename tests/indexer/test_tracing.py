@@ -1,6 +1,7 @@
 """Spans as a collector receives them: ids, links, sampling, and what happens without one."""
 
 import hashlib
+import logging
 import secrets
 import subprocess
 import sys
@@ -104,7 +105,10 @@ def test_a_sampled_transfer_is_traced_whole(
     assert 4 <= len(roots) <= 60
 
 
-def test_only_changes_of_a_committed_transaction_are_traced(collector: Collector) -> None:
+def test_only_changes_of_a_committed_transaction_are_traced(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "indexer.tracing")
     start_tracing("follow")
     with transfer_changes("follower range", {"chain": "eip155:1", "from_height": 5}):
         note_changes([(TRANSFER, "SUBMITTED")])
@@ -118,6 +122,9 @@ def test_only_changes_of_a_committed_transaction_are_traced(collector: Collector
         "isthmus.from_height": 5,
         "isthmus.stage": "SUBMITTED",
     }
+    [line] = [each for each in caplog.records if each.name == "indexer.tracing"]
+    assert line.getMessage() == f"follower range transfer={TRANSFER} stage=SUBMITTED"
+    assert {"transfer": TRANSFER, "stage": "SUBMITTED"}.items() <= vars(line).items()
 
 
 @pytest.mark.parametrize(

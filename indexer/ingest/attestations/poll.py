@@ -25,6 +25,7 @@ from indexer.loops import pause, pause_on_outage
 from indexer.metrics.catalogue import SERVICE_REQUESTS
 from indexer.metrics.collectors import count, loop_time, waiting
 from indexer.movements.polls import WaitingMessage, due_messages, prune_polls
+from indexer.tracing import Attributes, transfer_changes
 from warehouse_schema import locks
 from warehouse_schema.identifiers import TxHash
 
@@ -121,7 +122,8 @@ def _poll(
             continue
         answered = "answered" if outcome.error is None else "unanswered"
         count(SERVICE_REQUESTS, outcome.wait.service, answered)
-        with conn.begin():
+        span: Attributes = {"chain": outcome.wait.chain, "service": outcome.wait.service}
+        with transfer_changes("attester answer", span), conn.begin():
             progress = record(conn, network, outcome, now, progress)
     return progress
 
