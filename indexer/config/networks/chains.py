@@ -136,7 +136,7 @@ class StellarChain(_BaseChain):
     lz_endpoint: StellarAddress | None
     escrow: StellarAddress | None
     rail_terms: StellarAddress | None
-    code_hashes: Mapping[str, str] = field(default_factory=dict)
+    code_hashes: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Name of a contract → SHA-256 of its code (lower-case hex), where a published one is known."""
 
     @property

@@ -166,3 +166,10 @@ def test_every_public_chain_has_an_explorer(name: str) -> None:
     chains = load_network(name).chains
     assert [each.name for each in chains if each.explorer_tx is None] == []
     assert all(str(each.explorer_tx).endswith("/tx/{tx}") for each in chains)
+
+
+@pytest.mark.parametrize("name", ["devnet", "testnet", "mainnet"])
+def test_chains_are_hashable(name: str) -> None:
+    """What is made of a chain is cached by it."""
+    chains = load_network(name).chains
+    assert len({*chains, *load_network(name).chains}) == len(chains)
