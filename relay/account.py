@@ -13,7 +13,7 @@ from typing import Generic
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from indexer.errors import CallReverted, PermanentChainError, RetryableChainError
+from indexer.errors import CallReverted, IndexerError, PermanentChainError, RetryableChainError
 from indexer.logs import log_context
 from indexer.metrics.catalogue import RELAY_SLOTS_CLOSED
 from indexer.metrics.collectors import count
@@ -31,7 +31,12 @@ from relay.nonces import (
     RelayJob,
     SlotStep,
 )
-from relay.reconcile import Recorded, reconcile, require_reconciled
+from relay.reconcile import (
+    Recorded,
+    UnrecordedTransactions,
+    reconcile,
+    require_reconciled,
+)
 from relay.senders.protocol import TransactionSender
 from relay.status import DRAINING, AccountHealth, set_health
 from warehouse_schema.identifiers import NativeAmount, TxHash, native_amount
@@ -113,11 +118,13 @@ class AccountRelay(Generic[C]):
         self._write_health(conn, state)
         return turn
 
-    def report_unhealthy(self, conn: Connection, reason: str) -> None:
+    def report_unhealthy(self, conn: Connection, error: IndexerError) -> None:
         """Write the reason why no turn is possible."""
+        is_unrecorded = isinstance(error, UnrecordedTransactions)
+        problem: AccountProblem = "unrecorded" if is_unrecorded else "node"
         with conn.begin():
             spent, number = self._spent_today(conn), len(slots.open_slots(conn, self.account))
-            health = self._health(reason, "node", None, spent, number)
+            health = self._health(str(error), problem, None, spent, number)
             set_health(conn, self.account, health)
 
     def reconcile(self, conn: Connection) -> list[Recorded]:

@@ -17,7 +17,12 @@ from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import EvmChain, Network, StellarChain
 from indexer.config.settings import Settings
-from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
+from indexer.errors import (
+    ConfigurationError,
+    IndexerError,
+    PermanentChainError,
+    RetryableChainError,
+)
 from indexer.logs import log_context
 from indexer.loops import pause, pause_on_outage
 from indexer.metrics.catalogue import RELAY_TRANSACTIONS
@@ -75,7 +80,7 @@ class AccountWorker(Protocol):
         """Advance everything as far as possible now; None from a worker that sends nothing."""
         ...
 
-    def report_unhealthy(self, conn: Connection, reason: str) -> None:
+    def report_unhealthy(self, conn: Connection, error: IndexerError) -> None:
         """Write the reason why no turn is possible."""
         ...
 
@@ -186,7 +191,7 @@ def _run_worker(
                             reason = "fee" if turn.unaffordable else _IDLE
                     except (RetryableChainError, PermanentChainError) as error:
                         logger.warning("turn failed chain=%s: %s", chain, error)
-                        worker.report_unhealthy(conn, str(error))
+                        worker.report_unhealthy(conn, error)
                         is_unfit = isinstance(error, PermanentChainError)
                         seconds = _UNFIT_SECONDS if is_unfit else _RETRY_SECONDS
                         reason = "node"

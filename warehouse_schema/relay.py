@@ -208,7 +208,11 @@ health = Table(
     text("duty", "deliver: what transfers need on its chain; sponsor: trustlines of owners"),
     flag("well", "Whether it can send what comes next"),
     text("reason", "Why it cannot; null when well", nullable=True),
-    text("problem", "Kind of the reason: halted, balance, budget, node or draining", nullable=True),
+    text(
+        "problem",
+        "Kind of the reason: halted, unrecorded, balance, budget, node or draining",
+        nullable=True,
+    ),
     amount("balance", "Native base units; null when no node answered", nullable=True),
     amount("spent_today", "Of the UTC day, what is open at its most, native base units"),
     amount("budget", "Most that it may spend in a UTC day, native base units"),
@@ -220,7 +224,7 @@ health = Table(
     PrimaryKeyConstraint("chain", "account"),
     CheckConstraint("well = (reason IS NULL)", name="reason"),
     CheckConstraint(
-        "problem IN ('halted', 'balance', 'budget', 'node', 'draining') AND reason IS NOT NULL"
+        "problem IN ('halted', 'unrecorded', 'balance', 'budget', 'node', 'draining') AND reason IS NOT NULL"
         " OR problem IS NULL AND reason IS NULL",
         name="problem",
     ),

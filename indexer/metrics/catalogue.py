@@ -274,8 +274,8 @@ WAREHOUSE = _specs(
     (
         "relay_account_problem",
         *("gauge", "0 or 1", "chain account problem"),
-        "1 for the problem why a relay account cannot send: `halted`, `balance`, `budget`, `node`; "
-        "`draining` while an operator replaces it.",
+        "1 for the problem why a relay account cannot send: `halted`, `unrecorded`, `balance`, "
+        "`budget`, `node`; `draining` while an operator replaces it.",
         "0",
     ),
     (

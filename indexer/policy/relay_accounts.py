@@ -12,7 +12,7 @@ from warehouse_schema.relay import health
 Duty: TypeAlias = Literal["deliver", "sponsor"]
 """Purpose of an account: transfers on its chain, or trustlines of owners."""
 
-AccountProblem: TypeAlias = Literal["halted", "balance", "budget", "node", "draining"]
+AccountProblem: TypeAlias = Literal["halted", "unrecorded", "balance", "budget", "node", "draining"]
 """Kind of reason why an account cannot send."""
 
 SILENT_SECONDS = 120.0

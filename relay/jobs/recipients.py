@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from indexer.actions.mint_check import EvmView, StellarView, cctp_pause, mint_refusal
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import EvmChain, StellarChain
+from indexer.errors import IndexerError
 from relay.jobs.obstacles import (
     AwaitedRecipient,
     PaymentObstacle,
@@ -65,7 +66,7 @@ class Recipients:
                 with conn.begin():
                     set_obstacle(conn, key, obstacle)
 
-    def report_unhealthy(self, conn: Connection, reason: str) -> None:
+    def report_unhealthy(self, conn: Connection, error: IndexerError) -> None:
         """Nothing: the account that delivers reports its own health."""
 
 

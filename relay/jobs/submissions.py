@@ -18,7 +18,7 @@ from indexer.chains.stellar.account_state import (
     StellarAccountNodes,
 )
 from indexer.config.networks import StellarChain
-from indexer.errors import PermanentChainError, RetryableChainError
+from indexer.errors import IndexerError, PermanentChainError, RetryableChainError
 from indexer.policy.paid_failures import paid_failures
 from relay import slots
 from relay.account import TurnReport
@@ -141,7 +141,7 @@ class Submitter:
             raise error
         return turn
 
-    def report_unhealthy(self, conn: Connection, reason: str) -> None:
+    def report_unhealthy(self, conn: Connection, error: IndexerError) -> None:
         """Nothing: the account that pays reports its own health."""
 
     def _open(

@@ -111,6 +111,8 @@ def test_restored_evm_account_delivers_nothing_twice(stand: Stand, backup: Backu
     stand.ingested.clear()
     with stand.engine.begin() as conn:
         conn.execute(text("UPDATE projections.movements SET stage = 'DELIVERING'"))
+    # The search for the transaction starts from the head.
+    stand.devnet.mine(70)
     with refused(stand):
         stand.turns(stand.relay())
     with pytest.raises(NotYetFinal, match="follower of eip155:31337"):
@@ -170,9 +172,12 @@ def test_transaction_without_a_job_is_recorded_as_taken(stand: Stand):
     stand.add_message()
     settle(stand, stand.relay())
     stand.devnet.send(RELAYER, STRANGER.address, b"")
-    message = stand.add_message()
-    with refused(stand):
-        stand.turns(stand.relay())
+    message, relay = stand.add_message(), stand.relay()
+    with stand.relay_engine.connect() as conn:
+        with pytest.raises(UnrecordedTransactions) as refusal:
+            relay.turn(conn)
+        relay.report_unhealthy(conn, refusal.value)
+    assert (stand.health().well, stand.health().problem) == (False, "unrecorded")
     stand.ingest()
     [found] = reconcile(stand, stand.relay())
     assert (found.number, found.job, found.outcome) == (1, None, "nonce_taken")

@@ -89,6 +89,7 @@ FAULTS: Mapping[str, Mapping[str, str | None]] = {
     "RelayAccountEmpty": account("balance"),
     "RelayBudgetSpent": account("budget"),
     "RelayAccountHalted": account("halted"),
+    "RelayNotReconciled": account("unrecorded"),
     "RelayNodesFailing": account("node"),
     "RelaySilent": {'isthmus_relay_account_silent_seconds{chain="evm",account="a"}': "120x80"},
     "RelaySlotStuck": {'isthmus_relay_slot_oldest_seconds{chain="evm"}': "3700x80"},

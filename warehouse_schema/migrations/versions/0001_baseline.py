@@ -3804,7 +3804,7 @@ def upgrade() -> None:
             "problem",
             sa.Text(),
             nullable=True,
-            comment="Kind of the reason: halted, balance, budget, node or draining",
+            comment="Kind of the reason: halted, unrecorded, balance, budget, node or draining",
         ),
         sa.Column(
             "balance",
@@ -3840,7 +3840,7 @@ def upgrade() -> None:
         ),
         sa.CheckConstraint("duty IN ('deliver', 'sponsor')", name=op.f("ck_health_duty")),
         sa.CheckConstraint(
-            "problem IN ('halted', 'balance', 'budget', 'node', 'draining') AND reason IS NOT NULL"
+            "problem IN ('halted', 'unrecorded', 'balance', 'budget', 'node', 'draining') AND reason IS NOT NULL"
             " OR problem IS NULL AND reason IS NULL",
             name=op.f("ck_health_problem"),
         ),
