@@ -224,7 +224,8 @@ health = Table(
     PrimaryKeyConstraint("chain", "account"),
     CheckConstraint("well = (reason IS NULL)", name="reason"),
     CheckConstraint(
-        "problem IN ('halted', 'unrecorded', 'balance', 'budget', 'node', 'draining') AND reason IS NOT NULL"
+        "problem IN ('halted', 'unrecorded', 'balance', 'budget', 'node', 'draining')"
+        " AND reason IS NOT NULL"
         " OR problem IS NULL AND reason IS NULL",
         name="problem",
     ),
