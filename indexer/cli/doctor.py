@@ -1,5 +1,6 @@
 """`isthmus doctor`: is everything there that the configuration names?"""
 
+import logging
 import sys
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("-v", "--verbose", is_flag=True, help="Print also the checks without a finding.")
 @operator_command
 def doctor(only: tuple[str, ...], as_json: bool, verbose: bool) -> int:
-    """Check nodes, contracts and services against the configuration; 1 on a finding."""
+    """Check what the configuration names against what is there; 1 on a finding."""
     from indexer.config.settings import load_settings
     from indexer.doctor import run
     from indexer.doctor.checks import DoctorContext
@@ -29,6 +30,8 @@ def doctor(only: tuple[str, ...], as_json: bool, verbose: bool) -> int:
     unknown = [name for name in only if name not in run.GROUPS]
     if unknown:
         raise click.UsageError(f"no group {', '.join(unknown)}; there are {', '.join(run.GROUPS)}")
+    # What the clients warn about is in the findings.
+    logging.getLogger("indexer").setLevel(logging.ERROR)
     started = time.monotonic()
     progress = _Progress(started)
     context = DoctorContext(load_settings(needs_database=False), progress.begin)

@@ -63,13 +63,14 @@ class EvmNodeChecks:
             yield ANSWERS.ok(self.subject)
             yield CHAIN_ID.ok(self.subject, self.chain.id)
             yield check_clock(self.chain, self.subject, head)
-            if head.height >= self.start:
+            if head.height >= self.chain.first_height:
                 context.begin(LOGS.id, self.subject)
                 logs, can_read = self._check_logs(reader, head)
                 yield logs
                 if can_read:
                     context.begin(HISTORY.id, self.subject)
-                    yield self._check_history(reader)
+                    # A follower that has caught up has read the newest block.
+                    yield self._check_history(reader, min(self.start, head.height))
 
     def block_hash(self, height: Height) -> str:
         """Hash of its block at a height. Raises the errors of `indexer.errors`."""
@@ -81,7 +82,7 @@ class EvmNodeChecks:
 
     def _check_logs(self, reader: EvmReader, head: Block) -> tuple[CheckResult, bool]:
         """The follower's widest request, and whether any width works."""
-        widest = blocks = min(MAX_BLOCKS, head.height - self.start + 1)
+        widest = blocks = min(MAX_BLOCKS, head.height - self.chain.first_height + 1)
         refusal: IndexerError | None = None
         while True:
             first = Height(head.height - blocks + 1)
@@ -99,12 +100,12 @@ class EvmNodeChecks:
         problem = f"{refusal}; {blocks} blocks at once work, the follower asks for {widest}"
         return LOGS.failed(self.subject, problem), True
 
-    def _check_history(self, reader: EvmReader) -> CheckResult:
+    def _check_history(self, reader: EvmReader, height: Height) -> CheckResult:
         try:
-            reader.read(self.start, self.start, ())
+            reader.read(height, height, ())
         except IndexerError as error:
-            return HISTORY.failed(self.subject, f"block {self.start} cannot be read: {error}")
-        return HISTORY.ok(self.subject, f"has block {self.start}")
+            return HISTORY.failed(self.subject, f"block {height} cannot be read: {error}")
+        return HISTORY.ok(self.subject, f"has block {height}")
 
 
 def check_tags(nodes: list[EvmNodeChecks]) -> Iterator[CheckResult]:

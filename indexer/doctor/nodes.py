@@ -60,11 +60,15 @@ def _stored_heights(settings: Settings) -> Mapping[ChainId, Height]:
     """
     try:
         engine = open_engine(settings, "indexer", pool_size=1)
+    except ConfigurationError:
+        return {}
+    try:
         with engine.connect() as conn:
             found = {chain.id: read_cursor(conn, chain.id) for chain in settings.followed}
-        engine.dispose()
-    except (ConfigurationError, SQLAlchemyError):
+    except SQLAlchemyError:
         return {}
+    finally:
+        engine.dispose()
     return {chain: cursor.height for chain, cursor in found.items() if cursor is not None}
 
 

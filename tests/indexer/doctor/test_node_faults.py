@@ -12,6 +12,8 @@ import pytest
 from devnet.evm_node import AnvilProcess, JsonRpc
 from devnet.local_server import Handler, Server, answering
 from indexer.config.networks import Network
+from indexer.doctor.checks import DoctorContext
+from indexer.doctor.evm_nodes import EvmNodeChecks
 from tests.indexer.doctor.conftest import EVM, STELLAR, Surroundings, found
 from tests.system.faults.fault import Call, Exchange, Reply, ReplyFault, instead, refusal
 from tests.system.faults.proxy import FaultyHttp
@@ -135,6 +137,14 @@ def test_node_without_archive_is_found(around: Surroundings) -> None:
     [finding] = around.findings(around.settings(network))
     assert (finding.check, finding.subject) == ("node.history", evm_subject(around.evm_node.url))
     assert "block 0 cannot be read" in finding.problem
+
+
+def test_node_is_read_though_the_follower_has_caught_up(around: Surroundings) -> None:
+    height = Height(int(around.evm.rpc("eth_blockNumber"), 16) + 1)
+    checks = EvmNodeChecks(around.network.evm[0], around.evm_node.url, height)
+    results = list(checks.run(DoctorContext(around.settings())))
+    assert {"node.logs", "node.history"} <= {result.check for result in results}
+    assert found([result for result in results if result.is_finding]) == []
 
 
 def test_narrow_log_range_is_found_with_the_width_that_works(around: Surroundings) -> None:
