@@ -86,7 +86,7 @@ NONCE = Check(
 )
 DEPOSIT_OPERATOR = Check(
     "keys.deposit_operator",
-    "The account that new deposit addresses name is one of this relay's.",
+    "The account that new deposit addresses name is one of this relay's, and is not draining.",
     "Set ISTHMUS_DEPOSIT_OPERATOR_<CHAIN> to the address of the relay's key there.",
 )
 WEBHOOK = Check(
@@ -228,7 +228,11 @@ def _own_number(engine: Engine, account: AccountId) -> int | None:
 
 def _check_operators(settings: Settings, accounts: Sequence[RelayAccount]) -> Iterator[CheckResult]:
     for chain in settings.network.evm:
-        own = [address_of(each) for each in accounts if each.chain.id == chain.id]
+        own = [
+            address_of(each)
+            for each in accounts
+            if each.chain.id == chain.id and not each.is_draining
+        ]
         if chain.deposit_operator is None or not own:
             continue
         if chain.deposit_operator in own:
@@ -241,20 +245,22 @@ def _check_operators(settings: Settings, accounts: Sequence[RelayAccount]) -> It
 
 def _check_webhooks(poster: WebhookSender, published: str | None) -> Iterator[CheckResult]:
     try:
-        subject = f"webhooks {stellar_address(poster.key)}"
-        own = encode_public_key(poster.key)
+        subjects = [f"webhooks {stellar_address(key)}" for key in poster.keys]
+        owned = [encode_public_key(key) for key in poster.keys]
     except RetryableChainError as error:
         yield SIGNS.failed("webhooks", str(error))
         return
-    yield _check_signature(partial(stellar_signature, poster.key, STELLAR_DIGEST), subject)
+    for key, each in zip(poster.keys, subjects, strict=True):
+        yield _check_signature(partial(stellar_signature, key, STELLAR_DIGEST), each)
+    subject, own = subjects[0], " and ".join(owned)
     if published is None:
         yield WEBHOOK.ok(subject, f"{own}; no API is configured here")
-    elif published != own:
+    elif published not in owned:
         yield WEBHOOK.failed(
             subject, f"the API publishes {published}, webhooks are signed by {own}"
         )
     else:
-        yield WEBHOOK.ok(subject, own)
+        yield WEBHOOK.ok(subject, published)
 
 
 GROUP = CheckGroup(

@@ -1,12 +1,15 @@
 """`isthmus keys …`: new keys, and replacing those of the relay; each returns its exit code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast, get_args
 
 import click
+from sqlalchemy import Connection
 
 from indexer.cli.base import operator_command
-from indexer.config.settings import load_settings
+from indexer.config.settings import Settings, load_settings
 from indexer.config.warehouse import open_engine
 from relay.nonces import AccountId
 from relay.rotation import account_uses, retire_account, webhook_keys
@@ -21,6 +24,17 @@ _NEXT = {
     "sep10": "set ISTHMUS_SEP10_PUBLIC_KEY_OTHER to the public key in every process of the api",
     "token": "set ISTHMUS_TOKEN_KEY_OTHER_FILE to the file in every process of the api",
 }
+
+
+@contextmanager
+def _connection(settings: Settings) -> Iterator[Connection]:
+    """A transaction as the relay's role."""
+    engine = open_engine(settings, "relay", pool_size=1)
+    try:
+        with engine.begin() as conn:
+            yield conn
+    finally:
+        engine.dispose()
 
 
 @click.group()
@@ -45,7 +59,7 @@ def new(kind: str, file: Path) -> int:
 @operator_command
 def check() -> int:
     """Show each account of the relay, what it still has to do, and the keys of webhooks."""
-    with open_engine(load_settings(), "relay").connect() as conn:
+    with _connection(load_settings()) as conn:
         for use in account_uses(conn):
             where = f"{use.account.chain} {use.account.address}"
             click.echo(f"{where} ({use.duty}): {use.next_step}")
@@ -63,7 +77,7 @@ def retire(chain: str, address: str) -> int:
     settings = load_settings()
     known = settings.network.chain(ChainId(chain)).id
     account = AccountId(known, address if known.startswith("stellar:") else address.lower())
-    with open_engine(settings, "relay").begin() as conn:
+    with _connection(settings) as conn:
         retire_account(conn, account)
     click.echo(
         f"{chain} {address} is retired. What it holds of the native coin stays there: send it on "

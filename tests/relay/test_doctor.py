@@ -188,6 +188,17 @@ def test_operator_that_no_key_signs_for_is_found(patient: Patient) -> None:
     assert patient.faults() == {"keys.deposit_operator": problem}
 
 
+def test_keys_that_are_being_replaced_give_no_finding(patient: Patient) -> None:
+    new = STRANGER.address.lower()
+    patient.write(KEY, f"{RELAYER.key.hex()},{STRANGER.key.hex()}")
+    patient.set("ISTHMUS_RELAY_DRAIN_EIP155_31337", ADDRESS)
+    patient.write("ISTHMUS_WEBHOOK_KEY", f"{Keypair.random().secret},{WEBHOOKS.secret}")
+    problem = f"deposits wait for {ADDRESS}, the relay signs as {new}"
+    assert patient.faults() == {"keys.deposit_operator": problem}
+    patient.set("ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337", new)
+    assert patient.faults() == {}
+
+
 def test_published_key_of_webhooks_that_differs_is_found(patient: Patient) -> None:
     other = encode_public_key(LocalStellarKey(Keypair.random()))
     patient.set("ISTHMUS_WEBHOOK_PUBLIC_KEY", other)

@@ -100,6 +100,25 @@ def test_evm_account_is_replaced_while_messages_arrive(stand: Stand) -> None:
     assert (stand.nonce(), stand.nonce(STRANGER)) == (3, 5)
 
 
+def test_commands_show_and_retire_accounts(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", stand.engine.url.render_as_string(hide_password=False))
+    old = stand.relay(is_draining=True)
+    stand.turns(old)
+    assert main(["keys", "check"]) == 0
+    shown = f"{stand.chain.id} {OLD} (deliver): drained: remove its key and its DRAIN entry\n"
+    assert capsys.readouterr().out == shown
+    command = ["keys", "retire", stand.chain.id, OLD.upper().replace("X", "x")]
+    assert main(command) == 2
+    assert "a relay signs for it: remove its key" in capsys.readouterr().err
+    age_report(stand, old.account)
+    assert main(command) == 0
+    assert "What it holds of the native coin stays there" in capsys.readouterr().out
+    assert main(command) == 2
+    assert f"no account {OLD} has reported" in capsys.readouterr().err
+
+
 def test_draining_operator_sweeps_its_deposits(deposits: DepositStand) -> None:
     stand = deposits
     paid = stand.deposit(operator=OLD)
