@@ -1,0 +1,112 @@
+"""The chart of deploy/helm: rendered by Helm, valid for Kubernetes, hardened, of what exists."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import helm_python
+import kubernetes_validate
+import pytest
+import yaml
+
+from pipelines.processes import MIGRATE, PROCESSES, Process, is_variable
+from tests.architecture.imports import ROOT
+from warehouse_schema.variables import unknown_variables
+
+KUBERNETES = "1.31"
+RELEASE, RELAY = "isthmus", "isthmus-relay"
+
+
+def rendered(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    with helm_python.Chart.load(str(ROOT / "deploy/helm")) as chart:
+        files = chart.render(values, name="isthmus", namespace=RELEASE)
+    for text in files.values():
+        yield from (each for each in yaml.safe_load_all(text) if each is not None)
+
+
+DOCUMENTS = list(rendered({}))
+
+
+def of_kind(kind: str) -> dict[str, dict[str, Any]]:
+    """Documents by name."""
+    return {each["metadata"]["name"]: each for each in DOCUMENTS if each["kind"] == kind}
+
+
+WORKLOADS = {**of_kind("Deployment"), **of_kind("Job")}
+
+
+def pod(process: Process) -> dict[str, Any]:
+    spec: dict[str, Any] = WORKLOADS[f"isthmus-{process.name}"]["spec"]["template"]["spec"]
+    return spec
+
+
+def test_documents_follow_kubernetes_schemas() -> None:
+    for document in DOCUMENTS:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+def test_workloads_are_the_processes() -> None:
+    assert set(WORKLOADS) == {f"isthmus-{each.name}" for each in (MIGRATE, *PROCESSES)}
+    hook = WORKLOADS["isthmus-migrate"]["metadata"]["annotations"]["helm.sh/hook"]
+    assert hook == "pre-install,pre-upgrade"
+
+
+@pytest.mark.parametrize("process", [MIGRATE, *PROCESSES], ids=lambda process: process.name)
+def test_pod_has_command_settings_and_secrets_of_its_process(process: Process) -> None:
+    [container] = pod(process)["containers"]
+    assert tuple(container["args"][: len(process.command)]) == process.command
+    given = {each["name"]: each["value"] for each in container["env"]}
+    assert unknown_variables(given) == []
+    files = [name for name, text in given.items() if text.startswith("/run/secrets/")]
+    assert files
+    strange = [name for name in files if not any(is_variable(e, name) for e in process.secrets)]
+    assert strange == []
+    secrets = [each["secret"]["secretName"] for each in pod(process)["volumes"] if "secret" in each]
+    assert secrets == [f"isthmus-{process.name}"]
+    if process.port is not None:
+        assert [each["containerPort"] for each in container["ports"]] == [process.port]
+
+
+@pytest.mark.parametrize("process", [MIGRATE, *PROCESSES], ids=lambda process: process.name)
+def test_pod_is_hardened_limited_and_probed(process: Process) -> None:
+    spec = pod(process)
+    [container] = spec["containers"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert "memory" in container["resources"]["limits"]
+    if process != MIGRATE:
+        assert {"startupProbe", "livenessProbe", "readinessProbe"} <= set(container)
+        assert spec["terminationGracePeriodSeconds"] > process.stop_seconds
+        assert f"isthmus-{process.name}" in of_kind("PodDisruptionBudget")
+
+
+def test_relay_alone_is_in_its_namespace() -> None:
+    spaces = {name: each["metadata"]["namespace"] for name, each in WORKLOADS.items()}
+    assert [name for name, space in spaces.items() if space == RELAY] == ["isthmus-relay-server"]
+    assert set(spaces.values()) == {RELEASE, RELAY}
+
+
+def test_all_traffic_is_denied_but_what_policies_name() -> None:
+    policies = [each for each in DOCUMENTS if each["kind"] == "NetworkPolicy"]
+    denied = {
+        each["metadata"]["namespace"]
+        for each in policies
+        if each["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    }
+    assert denied == {RELEASE, RELAY}
+    for name in ("isthmus-code-server", "isthmus-relay-server"):
+        [rule] = of_kind("NetworkPolicy")[name]["spec"]["ingress"]
+        callers = [each["podSelector"]["matchLabels"] for each in rule["from"]]
+        components = [each["app.kubernetes.io/component"] for each in callers]
+        assert components == ["daemon", "page"]
+
+
+def test_installation_without_relay_has_none() -> None:
+    documents = list(rendered({"processes": {"relay-server": None}}))
+    assert not [each for each in documents if each["metadata"]["name"] == "isthmus-relay-server"]
+    assert "ISTHMUS_RELAY_SERVER_HOST" not in yaml.safe_dump_all(documents)
