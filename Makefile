@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page packaging proxy hsm backup upgrade prometheus screenshots check format bench chaos fuzz replay contracts settings catalogue openapi lock clean
+.PHONY: help setup prerequisites demo test page packaging proxy hsm backup upgrade prometheus screenshots check format bench chaos drill fuzz replay contracts settings catalogue openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -101,6 +101,9 @@ bench: setup ## Benchmarks, one JSON line a figure; ONLY=name for one
 
 chaos: setup ## 200 runs of ingestion, 520 transfers under kills, reorgs and lies; ONLY=ingest or transfers, SEED, RUNS, TRANSFERS
 	$(BIN)/python -m tests.system.chaos $(ONLY)
+
+drill: setup ## Faults in a running system under a real Prometheus: alerts and runbook; ONLY=alert, needs root
+	$(BIN)/python -m tests.system.drill $(ONLY)
 
 fuzz: setup ## The real server under generated requests, tokens, XDR and headers; MINUTES (10), SEED
 	$(BIN)/python -m tests.system.fuzz
