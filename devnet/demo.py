@@ -1,9 +1,12 @@
 """The whole system on local chains (`isthmus demo`): plays, verifies, then runs on or stops."""
 
+import json
 import logging
 import secrets
+import shlex
+import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +35,7 @@ from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres, open_engine
 from indexer.errors import IndexerError
 from isthmus_client import ClientError, Isthmus
+from warehouse_schema.configuration import child_environment
 from warehouse_schema.embedded import EmbeddedPostgresError
 from warehouse_schema.migrate import MigrationRefused
 
@@ -132,6 +136,8 @@ def _play(
             keys = make_keys(settings.home / "keys", ports.api_url)
             users = in_files(settings.home / "keys", identity.variables(identity_url))
             supervisor.run(services.api(ports, {**variables, **keys, **users}, workers=1))
+        everything = {**variables, **relay_keys, **keys, **users}
+        environment_file = _write_environment(settings.home / "environment", everything)
         with stages.timed("scenario"):
             scenario = Scenario(world, seed, _watched(supervisor))
             story = scenario.play()
@@ -142,12 +148,16 @@ def _play(
             with stages.timed("transfers"):
                 problems = _serve_customers(supervisor, world, scenario, ports, receiver)
                 problems += _what_does_not_add_up(settings, ports)
+        if not problems:
+            with stages.timed("doctor"):
+                problems = _doctor_findings(everything)
         log(f"\nset-up: {stages}")
         if not problems:
             _print_result()
         if not problems and not once:
             _print_addresses(settings, world, ports, story, page_password)
             _print_identity(identity, identity_url, ports, story)
+            log(f"The configuration of all processes: . {environment_file}; isthmus doctor\n")
             with _reports_stop():
                 Life(scenario, supervisor).go_on()
     return problems
@@ -232,6 +242,37 @@ def _what_does_not_add_up(settings: Settings, ports: services.Ports) -> list[str
     if shown.at is None or shown.at < seen.at or not shown.adds_up:
         problems.append(f"GET /v1/status shows {shown.as_json()}")
     return problems
+
+
+def _doctor_findings(variables: Mapping[str, str]) -> list[str]:
+    """Findings of `isthmus doctor` under the configuration of all processes."""
+    done = subprocess.run(
+        services.isthmus("doctor", "--json"),
+        check=False,
+        cwd=services.PROJECT,
+        env=child_environment(variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode not in (0, 1):
+        return [f"isthmus doctor ended with {done.returncode}: {done.stderr.strip()}"]
+    document = json.loads(done.stdout)
+    log(f"   {document['checks']} checks, {document['findings']} findings")
+    return [
+        f"{each['check']} {each['subject']}: {each['problem']}"
+        for each in document["results"]
+        if each["status"] == "finding"
+    ]
+
+
+def _write_environment(path: Path, variables: Mapping[str, str]) -> Path:
+    """A file for a shell that sets these variables; a database's password is among them."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    lines = (f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
+    path.write_text("".join(lines))
+    return path
 
 
 def _print_result() -> None:

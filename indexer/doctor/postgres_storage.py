@@ -117,7 +117,7 @@ def check_archive(conn: Connection, subject: str, *, is_needed: bool) -> CheckRe
         return ARCHIVE.failed(
             subject,
             "WAL is not archived: a lost disk loses what was written since the last backup",
-            "Set archive_mode and archive_command of a backup tool, and restart the server.",
+            "Set archive_mode and archive_command, then restart it (docs/operations/backup.md).",
         )
     if row.age is None or row.age > MAX_ARCHIVE_SECONDS:
         age = "no WAL file" if row.age is None else f"the last WAL file {row.age / 3600:.1f} h ago"

@@ -56,6 +56,23 @@ Not asked, because no source that we could verify says how:
     "services": """\
 Circle's fees are asked for each direction of each followed chain, five a second.
 """,
+    "postgres": """\
+Catalogues and settings are read in read-only transactions. A right that the user of `DATABASE_URL`
+lacks is a finding of the check that needs it.
+""",
+    "keys": """\
+Each key signs one text that no chain takes for a transaction, and no output names a secret. Run it
+as the relay's user: a secret file that the user may not read is a finding, and the other keys are
+checked. No trustline is needed: an account of the relay holds native coin alone.
+""",
+    "home": """\
+Asks as wallets do, by DNS and TLS with this machine's trusted roots. Run it once the API is
+started. Without `ISTHMUS_URL` nothing is public, and nothing is asked.
+""",
+    "dagster": """\
+Definitions are loaded by a process of their own where no code server has loaded them, which takes
+some seconds. Before the code servers are started, `dagster.servers` says so.
+""",
 }
 
 
