@@ -4,7 +4,8 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -30,13 +31,12 @@ def doctor(only: tuple[str, ...], as_json: bool, verbose: bool) -> int:
     unknown = [name for name in only if name not in run.GROUPS]
     if unknown:
         raise click.UsageError(f"no group {', '.join(unknown)}; there are {', '.join(run.GROUPS)}")
-    # What the clients warn about is in the findings.
-    logging.getLogger("indexer").setLevel(logging.ERROR)
     started = time.monotonic()
     progress = _Progress(started)
     context = DoctorContext(load_settings(needs_database=False), progress.begin)
     names = [name for name in run.GROUPS if not only or name in only]
-    results = list(run.run_groups(context, names))
+    with _only_errors_logged():
+        results = list(run.run_groups(context, names))
     progress.clear()
     seconds = time.monotonic() - started
     findings = [result for _, result in results if result.is_finding]
@@ -45,6 +45,18 @@ def doctor(only: tuple[str, ...], as_json: bool, verbose: bool) -> int:
     else:
         print(_table(results, seconds, verbose=verbose))
     return 1 if findings else 0
+
+
+@contextmanager
+def _only_errors_logged() -> Iterator[None]:
+    """What the clients warn about is in the findings."""
+    logger = logging.getLogger("indexer")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 class _Progress:
