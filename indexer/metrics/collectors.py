@@ -62,10 +62,19 @@ def _collector(spec: MetricSpec) -> Any:
     return new_collector(spec, registry())
 
 
-@cache
+_children: dict[tuple[MetricSpec, tuple[str, ...]], Any] = {}
+_creating = threading.Lock()
+"""Loops are threads: two must not register one metric at the same time."""
+
+
 def _child(spec: MetricSpec, labels: tuple[str, ...]) -> Any:
-    """Cached: the lookup by labels takes longer than counting."""
-    return _collector(spec).labels(*labels) if labels else _collector(spec)
+    """Kept: the lookup by labels takes longer than counting."""
+    child = _children.get((spec, labels))
+    if child is None:
+        with _creating:
+            child = _collector(spec).labels(*labels) if labels else _collector(spec)
+            _children[spec, labels] = child
+    return child
 
 
 class _LoopTime:

@@ -26,6 +26,7 @@ STELLAR = MAINNET.stellar
 ASSET = STELLAR.usdc
 PLACE = {"chain": STELLAR.id, "account": SPONSOR}
 WELL = {"duty": "sponsor", "well": True, "balance": 10**9, "spent_today": 0, "open": 0}
+WELL |= {"budget": 10**9, "floor": 10**7}
 TERMS = {
     "next_number": 7,
     "min_deposit": 5 * 10**7,

@@ -464,6 +464,7 @@ def newcomer(kept, reader):
     """Asks for quotes as an owner without account and trustline, while a sponsor is well."""
     place = {"chain": STELLAR, "account": "GSPONSOR"}
     says = {"duty": "sponsor", "well": True, "balance": 10**9, "spent_today": 0, "open": 0}
+    says |= {"budget": 10**9, "floor": 10**7}
     would = {"next_number": 7, "min_deposit": 10**8, "payer_budget": 10**8, "budget_left": 10**8}
     kept.execute(insert(health).values(place | says))
     kept.execute(insert(sponsors).values(place | would))
