@@ -24,7 +24,7 @@ from opentelemetry.trace import (
 
 from indexer.tracing import Attributes, now, root_span_id
 
-CLOSING_SECONDS = 2.0
+CLOSING_SECONDS = 5.0
 """For the spans that wait when a process ends. A collector that is gone holds no restart up."""
 
 _root: ContextVar[str | None] = ContextVar("root", default=None)
