@@ -54,12 +54,15 @@ def reconcile(stand: Stand, cluster: Cluster) -> subprocess.CompletedProcess[str
     program, *arguments = command.split()
     assert program == "isthmus"
     code = "import sys; from indexer.cli.main import main; sys.exit(main())"
+    key = cluster.folder / "relay-key"
+    key.touch(mode=0o600)
+    key.write_text(RELAYER.key.hex())
     env = {
         "PATH": os.environ["PATH"],
         "DATABASE_URL": cluster.url,
         "ISTHMUS_NETWORK": "devnet",
         rpc_variable(stand.chain.id): stand.url,
-        f"ISTHMUS_RELAY_KEY_{variable_suffix(stand.chain.id)}": RELAYER.key.hex(),
+        f"ISTHMUS_RELAY_KEY_{variable_suffix(stand.chain.id)}_FILE": str(key),
     }
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
