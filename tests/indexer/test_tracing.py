@@ -5,7 +5,7 @@ import logging
 import secrets
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -26,12 +26,14 @@ TRANSFER = "5f0c" * 8
 CLIENT = "00-" + "4b" * 16 + "-" + "1c" * 8 + "-01"
 OTHER_PROCESS = """
 import sys
+import threading
 from indexer.tracing import now, record_span, start_tracing
 start_tracing("relay run")
 record_span("relay attempt", sys.argv[1], now(), {"number": 7}, error="NodeUnavailable")
 """
 NOT_INSTALLED = """
 import sys
+import threading
 sys.modules["opentelemetry"] = None
 from indexer.cli.main import main
 sys.exit(main(["status"]))
@@ -153,9 +155,10 @@ def test_endpoint_without_the_extra_is_a_settings_error(monkeypatch: pytest.Monk
 
 
 def test_dead_collector_does_not_hold_the_end_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexer.span_exporter.CLOSING_SECONDS", 0.1)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     start_tracing("api")
     record_span("relay attempt", TRANSFER, now(), {})
-    began = time.monotonic()
     stop_tracing()
-    assert time.monotonic() - began < 5
+    # The exporter still retries; the process does not wait for it.
+    assert "span closing" in [each.name for each in threading.enumerate()]
