@@ -262,7 +262,9 @@ def _reason(known: KnownVariable, path: KeyPath, value: object) -> str | None:
 def _as_text(known: KnownVariable, value: object, folder: Path) -> str:
     if isinstance(value, list):
         return ",".join(value)
-    return str(folder / str(value)) if known.kind == "path" else str(value)
+    text = str(value)
+    # Where a folder may stand, some settings also take a URL.
+    return str(folder / text) if known.kind == "path" and "://" not in text else text
 
 
 def _may_be_empty(name: str) -> bool:

@@ -15,7 +15,8 @@ CHAIN_PATTERN = "(?P<chain>(EIP155|STELLAR)_[A-Z0-9]+)"
 FILE = Path(__file__).with_name("variables.txt")
 
 Kind: TypeAlias = Literal["text", "integer", "list", "path"]
-"""What a key holds in TOML; a list is of texts, a path is relative to the file's folder."""
+"""What a key holds in TOML. A list is of texts. A path is relative to the file's folder, unless it
+is a URL."""
 Protection: TypeAlias = Literal["plain", "file", "secret"]
 """`secret`: only ever in a file that `<name>_FILE` names. `file`: may be there, and a URL with a
 password must be."""

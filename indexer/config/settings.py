@@ -88,6 +88,10 @@ def _log_format(text: str) -> str:
     return text
 
 
+def _lake(text: str) -> str:
+    return text if "://" in text else str(Path(text).absolute())
+
+
 def _local_iris(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme != "http" or parts.hostname != "127.0.0.1" or parts.path.strip("/"):
@@ -129,7 +133,8 @@ class SharedVariables(MetricsVariables):
         "export",
         "folder of the Parquet files; unset: `export` under `ISTHMUS_HOME`",
     )
-    lake: dict[str, str] = variable(
+    # A folder is relative to the file's: its key is a path.
+    lake: dict[str, Annotated[str | Path, BeforeValidator(_lake)]] = variable(
         "ISTHMUS_LAKE_<CHAIN>",
         "chains.<CHAIN>.lake",
         "SEP-54 data lake of the Stellar chain: a folder, `https://…` or `s3://…`; it has what "
@@ -271,7 +276,7 @@ def load_settings(
         home=values.home.absolute(),
         database_url=values.database_url,
         nodes=nodes,
-        lakes={} if lake is None else {network.stellar.id: lake},
+        lakes={} if lake is None else {network.stellar.id: str(lake)},
         export=None if values.export is None else values.export.absolute(),
         executor=values.executor,
         metrics=metrics_addresses(values, network),

@@ -102,6 +102,21 @@ def test_environment_wins_over_file(
     assert LocationVariables.read(given).database_url == expected
 
 
+@pytest.mark.parametrize(
+    ("lake", "expected"),
+    [
+        pytest.param("lake", "{folder}/lake", id="relative"),
+        pytest.param("/data/lake", "/data/lake", id="absolute"),
+        pytest.param("s3://lake/pubnet?region=x", "s3://lake/pubnet?region=x", id="url"),
+    ],
+)
+def test_lake_is_a_folder_beside_the_file_or_a_url(
+    lake: str, expected: str, tmp_path: Path
+) -> None:
+    given = configure(tmp_path, f'network = "devnet"\n[chains."stellar:devnet"]\nlake = "{lake}"\n')
+    assert load_settings(given).lakes == {"stellar:devnet": expected.format(folder=tmp_path)}
+
+
 def test_empty_nodes_of_the_environment_win_over_file(tmp_path: Path) -> None:
     assert load_settings(configure(tmp_path, GOOD, ISTHMUS_RPC_EIP155_84532="")).followed == ()
 
@@ -169,7 +184,7 @@ def test_all_problems_of_a_file_are_named_with_their_lines(tmp_path: Path) -> No
         '  isthmus.toml:7 chains."eip155:84532".start must be an integer, without quotes',
         '  isthmus.toml:10 chains.base.start has "base", which is no chain id such as eip155:1 or '
         "stellar:pubnet",
-        '  isthmus.toml:13 chains."stellar:testnet".lake must be a text in quotes',
+        '  isthmus.toml:13 chains."stellar:testnet".lake must be a path in quotes',
         '  isthmus.toml:14 chains."stellar:testnet".rpc must not hold a password: '
         f'{advice} chains."stellar:testnet".rpc_file',
         f"  isthmus.toml:17 api.token_key must not hold the secret: {advice} api.token_key_file",

@@ -1,5 +1,7 @@
 """Settings of the indexer: values from the environment, errors with the variable's name."""
 
+from pathlib import Path
+
 import pytest
 
 from indexer.config.settings import load_settings, read_both, rpc_variable
@@ -56,6 +58,11 @@ def test_only_stellar_has_a_lake() -> None:
     environment = {**MAINNET, "ISTHMUS_LAKE_STELLAR_PUBNET": "s3://lake/ledgers"}
     assert load_settings(environment).lakes == {"stellar:pubnet": "s3://lake/ledgers"}
     assert load_settings(MAINNET).lakes == {}
+
+
+def test_relative_lake_is_in_the_working_directory() -> None:
+    environment = {**MAINNET, "ISTHMUS_LAKE_STELLAR_PUBNET": "lake"}
+    assert load_settings(environment).lakes == {"stellar:pubnet": str(Path("lake").absolute())}
 
 
 def test_log_proof_of_the_network_file_can_be_replaced() -> None:
