@@ -80,6 +80,8 @@ def make_engine(url: URL, *, role: Role | None = None, pool_size: int = 5) -> En
             "options": " ".join(options),
             "application_name": f"isthmus-{role or 'admin'}",
             "connect_timeout": 10,
+            # From a database in SQL_ASCII the driver would return bytes.
+            "client_encoding": "utf8",
             **_CLIENT_KEEPALIVES,
         },
     )

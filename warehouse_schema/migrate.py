@@ -40,6 +40,7 @@ def migrate(url: URL) -> None:
     try:
         with _one_at_a_time(engine, "migrate"), engine.connect() as connection:
             _check_version(connection)
+            _check_encoding(connection)
             _run_file(connection, "roles.sql", "create the roles")
             upgrade(connection)
             # Not committed before they are granted: an analyst never meets a view that is closed.
@@ -104,7 +105,10 @@ def _create_database(maintenance: Engine, url: URL, name: str) -> None:
             if connection.scalar(known, {"name": name}) is not None:
                 return _reach(url)
             quoted = maintenance.dialect.identifier_preparer.quote_identifier(name)
-            connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
+            # A server whose own encoding is SQL_ASCII would give it that one.
+            connection.exec_driver_sql(
+                f"CREATE DATABASE {quoted} ENCODING 'UTF8' TEMPLATE template0"
+            )
             logger.info("created database %s", name)
     except ProgrammingError as error:
         if not _is_forbidden(error):
@@ -137,6 +141,16 @@ def _check_version(connection: Connection) -> None:
         raise MigrationRefused(
             f"the server is Postgres {number // 10_000}; the warehouse needs {OLDEST_SERVER} or "
             "newer. Upgrade it, or point DATABASE_URL at another."
+        )
+
+
+def _check_encoding(connection: Connection) -> None:
+    encoding = connection.scalar(text("SHOW server_encoding"))
+    if encoding != "UTF8":
+        raise MigrationRefused(
+            f"the database {connection.engine.url.database} is encoded in {encoding}; the "
+            "warehouse needs UTF8. Make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE "
+            "template0, and name it in DATABASE_URL"
         )
 
 

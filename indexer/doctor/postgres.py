@@ -200,7 +200,7 @@ def check_connections(pools: Mapping[str, int], conn: Connection, subject: str) 
 
 def check_session(url: URL, subject: str) -> CheckResult:
     """A session as the processes open it: a pooler in front may drop its options."""
-    engine = make_engine(url.update_query_dict({"client_encoding": "utf8"}), pool_size=1)
+    engine = make_engine(url, pool_size=1)
     expected = {"timezone": "UTC", "lock_timeout": "10s"}
     try:
         with engine.connect() as conn:

@@ -206,6 +206,16 @@ def test_old_server_version_is_refused(empty: URL, monkeypatch: pytest.MonkeyPat
     assert catalog(empty)["tables"] == []
 
 
+def test_database_in_sql_ascii_is_refused(absent: URL, server_engine: Engine) -> None:
+    with server_engine.connect() as connection:
+        as_bytes = f"CREATE DATABASE {absent.database} ENCODING 'SQL_ASCII' LOCALE 'C'"
+        connection.execute(text(f"{as_bytes} TEMPLATE template0"))
+    done = run("--url", absent.render_as_string(hide_password=False))
+    assert done.returncode == 1
+    assert f"{absent.database} is encoded in SQL_ASCII; the warehouse needs UTF8" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_url_without_database_is_refused(postgres: Server) -> None:
     with pytest.raises(MigrationRefused, match="names no database"):
         migrate(make_url(postgres.url("")).set(database=None))

@@ -161,10 +161,15 @@ def test_failing_archive_is_found(operated: EmbeddedPostgres, url: URL) -> None:
 
 
 def test_database_in_another_encoding_is_found(url: URL) -> None:
-    run(url, "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    run(url, "CREATE DATABASE bytes ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
     other = url.set(database="bytes")
-    # Without it the driver returns bytes, which no process of ours gets past.
-    migrate(other.update_query_dict({"client_encoding": "utf8"}))
+    migrate(other)
+    # `isthmus migrate` refuses such a database: this one becomes it afterwards.
+    run(
+        url,
+        "UPDATE pg_database SET encoding = pg_char_to_encoding('SQL_ASCII') "
+        "WHERE datname = 'bytes'",
+    )
     found = faults(results(other))
     run(url, "DROP DATABASE bytes WITH (FORCE)")
     assert found == {"postgres.encoding": "the database is encoded in SQL_ASCII"}
