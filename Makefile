@@ -80,7 +80,7 @@ prometheus: setup ## Tests of deploy/prometheus and deploy/grafana: Debian's pro
 packaging: setup ## Tests of systemd's units and of the image: Debian's systemd, mmdebstrap, buildah; as root
 	$(BIN)/python -m pytest tests/deploy/packaging $(PYTEST)
 
-screenshots: setup ## Take the docs' pictures of the market page anew, of a demo; needs Chromium
+screenshots: setup ## Take the docs' pictures of the market page from a demo; needs Chromium
 	$(BIN)/python -m tests.system.page.screenshots
 
 check: setup ## Formatter, linter, types, import rules
@@ -125,7 +125,7 @@ catalogue: setup ## Write docs/metrics.md and deploy/grafana/ from their tables
 openapi: setup ## Write clients/python/openapi.json from the app
 	$(BIN)/python -m tests.architecture.client_document
 
-lock: $(TOOLS) ## Write the lock files anew from pyproject.toml and package.json
+lock: $(TOOLS) ## Write the lock files from pyproject.toml and package.json
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header - -o requirements/bootstrap.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header --extra dev --python-version 3.11 pyproject.toml -o requirements/dev.txt
 	@# What an installation has, and nothing more; within the versions of dev.txt.

@@ -58,7 +58,7 @@ def code_server(*, relay: bool, host: str) -> None:
     """Hold Dagster's definitions and start their runs, until interrupted.
 
     It listens on ISTHMUS_CODE_SERVER_PORT, or on ISTHMUS_RELAY_SERVER_PORT. Its protocol has no
-    login: whoever reaches the port may start runs. A signal to the process group ends the runs too.
+    login: any client of the port can start runs. A signal to the process group ends the runs too.
     """
     from pipelines.environment import code_location, prepare_dagster
 

@@ -110,7 +110,7 @@ def _check_database(url: URL) -> Iterator[CheckResult]:
 
 
 def _missing(url: URL, reason: str) -> CheckResult:
-    """The result for a database that does not let us in: it may be that nobody has made it yet."""
+    """The result for a database that refuses the connection: perhaps it is not created yet."""
     engine = create_engine(
         url.set(database="postgres"),
         poolclass=NullPool,

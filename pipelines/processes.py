@@ -26,7 +26,7 @@ class Process:
     secrets: tuple[str, ...]
     """All variables with a key or a password that it reads; `<NAME>_FILE` is the same variable."""
     port: int | None = None
-    """Where it listens unless told otherwise."""
+    """Default port."""
     needed_by: tuple[str, ...] = ()
     """Variables of which at least one is set where it is needed; empty: it always is."""
     health_path: str | None = None
@@ -66,7 +66,7 @@ RELAY_SERVER = Process(
         *("ISTHMUS_RELAY_KEY_<CHAIN>", "ISTHMUS_RELAY_KMS_<CHAIN>"),
         *("ISTHMUS_RELAY_SPONSOR_<CHAIN>", "ISTHMUS_RELAY_SPONSOR_KMS_<CHAIN>"),
         *("ISTHMUS_WEBHOOK_KEY", "ISTHMUS_WEBHOOK_KMS"),
-        # Page and daemon have no key: the address of the server tells them that there is one.
+        # Page and daemon have no key: the address of the server shows that there is one.
         *("ISTHMUS_RELAY_SERVER_HOST", "ISTHMUS_RELAY_SERVER_PORT"),
     ),
     stop_seconds=30,

@@ -121,12 +121,3 @@ def answers(url: str) -> bool:
         return httpx.get(url).status_code == 200
     except httpx.TransportError:
         return False
-
-
-def locations(page: int) -> dict[str, str]:
-    """What Dagster's page found at each code server."""
-    entries = "locationEntries { name locationOrLoadError { __typename } }"
-    query = f"{{ workspaceOrError {{ ... on Workspace {{ {entries} }} }} }}"
-    answer = httpx.post(f"http://127.0.0.1:{page}/graphql", json={"query": query}).json()
-    found = answer["data"]["workspaceOrError"]["locationEntries"]
-    return {each["name"]: each["locationOrLoadError"]["__typename"] for each in found}
