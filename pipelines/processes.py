@@ -31,6 +31,10 @@ class Process:
     """Variables of which at least one is set where it is needed; empty: it always is."""
     health_path: str | None = None
     """Path that answers 200 without a login, of those that speak HTTP."""
+    metrics: str | None = None
+    """Variable with the address of its metrics."""
+    metrics_port: int | None = None
+    """Port of the metrics in the files of deploy/."""
     stop_seconds: int = 10
     """Time that it may take to end after SIGTERM. The signal goes to its process group."""
 
@@ -48,6 +52,8 @@ CODE_SERVER = Process(
     "holds Dagster's definitions and the runs: followers, checks, exports",
     secrets=(WAREHOUSE, DAGSTER, NODES),
     port=CODE_SERVER_PORT,
+    metrics="ISTHMUS_METRICS_PIPELINES",
+    metrics_port=9465,
     # Followers end after their range.
     stop_seconds=30,
 )
@@ -62,6 +68,8 @@ RELAY_SERVER = Process(
         "ISTHMUS_PKCS11_PIN",
     ),
     port=RELAY_SERVER_PORT,
+    metrics="ISTHMUS_METRICS_RELAY",
+    metrics_port=9466,
     needed_by=(
         *("ISTHMUS_RELAY_KEY_<CHAIN>", "ISTHMUS_RELAY_KMS_<CHAIN>"),
         *("ISTHMUS_RELAY_SPONSOR_<CHAIN>", "ISTHMUS_RELAY_SPONSOR_KMS_<CHAIN>"),
@@ -99,6 +107,8 @@ API = Process(
     ),
     port=8080,
     health_path="/healthz",
+    metrics="ISTHMUS_METRICS",
+    metrics_port=9464,
 )
 
 PROCESSES = (CODE_SERVER, RELAY_SERVER, DAEMON, PAGE, API)

@@ -8,7 +8,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from pipelines.processes import MIGRATE, PROCESSES, Process, is_variable
+from pipelines.processes import (
+    CODE_SERVER,
+    MIGRATE,
+    PROCESSES,
+    RELAY_SERVER,
+    Process,
+    is_variable,
+)
 from tests.architecture.imports import ROOT
 from warehouse_schema.variables import unknown_variables
 
@@ -62,8 +69,10 @@ def test_pod_has_command_settings_and_secrets_of_its_process(process: Process) -
     assert strange == []
     secrets = [each["secret"]["secretName"] for each in pod(process)["volumes"] if "secret" in each]
     assert secrets == [f"isthmus-{process.name}"]
-    if process.port is not None:
-        assert [each["containerPort"] for each in container["ports"]] == [process.port]
+    if process.metrics is not None:
+        assert given[process.metrics] == f"0.0.0.0:{process.metrics_port}"
+    ports = [each["containerPort"] for each in container.get("ports", [])]
+    assert ports == [each for each in (process.port, process.metrics_port) if each is not None]
 
 
 @pytest.mark.parametrize("process", [MIGRATE, *PROCESSES], ids=lambda process: process.name)
@@ -99,8 +108,13 @@ def test_all_traffic_is_denied_but_what_policies_name() -> None:
         if each["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     }
     assert denied == {RELEASE, RELAY}
-    for name in ("isthmus-code-server", "isthmus-relay-server"):
-        [rule] = of_kind("NetworkPolicy")[name]["spec"]["ingress"]
+    for process in (CODE_SERVER, RELAY_SERVER):
+        metrics, rule = of_kind("NetworkPolicy")[f"isthmus-{process.name}"]["spec"]["ingress"]
+        [prometheus] = metrics["from"]
+        namespace = {"kubernetes.io/metadata.name": "monitoring"}
+        assert prometheus == {"namespaceSelector": {"matchLabels": namespace}}
+        assert metrics["ports"] == [{"port": process.metrics_port}]
+        assert rule["ports"] == [{"port": process.port}]
         callers = [each["podSelector"]["matchLabels"] for each in rule["from"]]
         components = [each["app.kubernetes.io/component"] for each in callers]
         assert components == ["daemon", "page"]

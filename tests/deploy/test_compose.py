@@ -31,6 +31,8 @@ def test_service_has_command_settings_and_secrets_of_its_process(process: Proces
     assert tuple(service["command"][: len(process.command)]) == process.command
     given = service["environment"]
     assert unknown_variables(given) == []
+    if process.metrics is not None:
+        assert given[process.metrics] == f"0.0.0.0:{process.metrics_port}"
     files = {name: text for name, text in given.items() if text.startswith("/run/secrets/")}
     # What others read is not even mounted.
     assert {text.rpartition("/")[2] for text in files.values()} == set(service["secrets"])
@@ -56,7 +58,13 @@ def test_service_is_hardened_and_limited(name: str) -> None:
 
 def test_only_nginx_is_published_beyond_this_machine() -> None:
     published = {name: each["ports"] for name, each in SERVICES.items() if "ports" in each}
-    assert published == {"nginx": ["443:443"], "page": ["127.0.0.1:3000:3000"]}
+    metrics = {
+        each.name: [f"127.0.0.1:{each.metrics_port}:{each.metrics_port}"]
+        for each in PROCESSES
+        if each.metrics is not None
+    }
+    others = {"nginx": ["443:443"], "page": ["127.0.0.1:3000:3000"]}
+    assert published == metrics | others
 
 
 @pytest.mark.parametrize("name", ["code-server", "relay-server"])

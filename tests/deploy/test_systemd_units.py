@@ -32,6 +32,8 @@ def test_unit_has_command_settings_and_secrets_of_its_process(process: Process) 
     assert lines(process, "ExecStart") == [" ".join(["/opt/isthmus/bin/isthmus", *process.command])]
     given = variables(process)
     assert unknown_variables(given) == []
+    if process.metrics is not None:
+        assert given[process.metrics] == f"127.0.0.1:{process.metrics_port}"
     secrets = {name: text for name, text in given.items() if text.startswith("%d/")}
     strange = [
         name for name in secrets if not any(is_variable(each, name) for each in process.secrets)

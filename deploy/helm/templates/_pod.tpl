@@ -55,6 +55,10 @@ containers:
         value: isthmus-relay-server.{{ .root.Values.relayNamespace }}
       {{- end }}
       {{- end }}
+      {{- with .process.metrics }}
+      - name: {{ .variable }}
+        value: 0.0.0.0:{{ .port }}
+      {{- end }}
       {{- range $variable, $file := .process.files }}
       - name: {{ $variable }}
         value: /run/secrets/isthmus/{{ $file }}
@@ -69,6 +73,10 @@ containers:
     ports:
       - name: main
         containerPort: {{ . }}
+      {{- with $.process.metrics }}
+      - name: metrics
+        containerPort: {{ .port }}
+      {{- end }}
     {{- end }}
     {{- if ne .name "migrate" }}
     {{- $probe := include "isthmus.probe" . }}
