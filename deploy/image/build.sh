@@ -23,7 +23,8 @@ cp "$root/requirements/runtime.txt" "$root/deploy/image/Containerfile" "$context
 "$root/.venv/bin/uv" build --wheel --quiet --out-dir "$context" "$root"
 
 if [ "$builder" = docker ]; then
-    exec docker build --tag "$tag" --build-arg "BASE=$base" --file "$context/Containerfile" "$context"
+    docker build --tag "$tag" --build-arg "BASE=$base" --file "$context/Containerfile" "$context"
+    exit
 fi
 if [ -z "${BASE:-}" ] && ! buildah inspect --type image "$base" >/dev/null 2>&1; then
     need mmdebstrap
@@ -37,6 +38,6 @@ if [ -z "${BASE:-}" ] && ! buildah inspect --type image "$base" >/dev/null 2>&1;
 fi
 # The certificates of this machine, for pip alone: a proxy of the operator may have its own.
 certificates=$(readlink -f /etc/ssl/certs/ca-certificates.crt)
-exec buildah build --quiet --isolation chroot --pull-never --format docker --tag "$tag" \
+buildah build --quiet --isolation chroot --pull-never --format docker --tag "$tag" \
     --build-arg "BASE=$base" --volume "$certificates:/etc/ssl/certs/ca-certificates.crt:ro" \
     --file "$context/Containerfile" "$context"
