@@ -1,17 +1,21 @@
 """The code servers, as Dagster's page and daemon want them."""
 
 import logging
-import socket
 import time
 
+import grpc
 from dagster._core.workspace.load_target import CompositeTarget, GrpcServerTarget
 
-from pipelines.environment import CodeLocation, code_locations
+from pipelines.environment import code_locations
 
 logger = logging.getLogger(__name__)
 
 _START_SECONDS = 60.0
-_POLL_SECONDS = 0.2
+_OPTIONS = (
+    # gRPC's own pauses grow to two minutes, and to half a minute for a name that is not there yet.
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.dns_min_time_between_resolutions_ms", 1_000),
+)
 
 
 def load_workspace() -> CompositeTarget:
@@ -32,16 +36,9 @@ def await_code_servers() -> None:
     """
     deadline = time.monotonic() + _START_SECONDS
     for each in code_locations():
-        while not _listens(each):
-            if time.monotonic() > deadline:
+        with grpc.insecure_channel(f"{each.host}:{each.port}", _OPTIONS) as channel:
+            try:
+                ready = grpc.channel_ready_future(channel)
+                ready.result(max(0.0, deadline - time.monotonic()))
+            except grpc.FutureTimeoutError:
                 logger.warning("no code server %s at %s:%d", each.name, each.host, each.port)
-                break
-            time.sleep(_POLL_SECONDS)
-
-
-def _listens(location: CodeLocation) -> bool:
-    try:
-        socket.create_connection((location.host, location.port), timeout=1).close()
-    except OSError:
-        return False
-    return True
