@@ -134,7 +134,7 @@ class Exporter:
         registry = CollectorRegistry()
         registry.register(self.warehouse)
         if self.folder is not None:
-            MultiProcessCollector(registry, self.folder)  # type: ignore[no-untyped-call]
+            MultiProcessCollector(registry, self.folder)
         body = generate_latest(registry)
         if self.folder is None:
             body += generate_latest(self.metrics.registry) + generate_latest(process_registry())

@@ -115,7 +115,7 @@ def _forget(_: Any, worker: Any) -> None:
     # Imported late: it reads the folder at import.
     from prometheus_client.multiprocess import mark_process_dead
 
-    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+    mark_process_dead(worker.pid)
 
 
 def default_workers() -> int:

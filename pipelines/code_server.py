@@ -93,4 +93,4 @@ def _serve(module: str, host: str, port: int) -> None:
         host=host,
         port=port,
     )
-    server.serve()  # type: ignore[no-untyped-call]
+    server.serve()

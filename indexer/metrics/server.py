@@ -78,7 +78,7 @@ class _SharedFiles(Collector):
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self._files = MultiProcessCollector(None, folder)  # type: ignore[no-untyped-call]
+        self._files = MultiProcessCollector(None, folder)
         self._lock = threading.Lock()
 
     def describe(self) -> Iterable[Metric]:
@@ -90,20 +90,20 @@ class _SharedFiles(Collector):
         with self._lock:
             for kind in ("counter", "histogram"):
                 self._merge_ended(kind)
-            return list(self._files.collect())  # type: ignore[no-untyped-call]
+            return list(self._files.collect())
 
     def _merge_ended(self, kind: str) -> None:
         ended = [path for path in self._folder.glob(f"{kind}_[0-9]*.db") if not _runs(path.stem)]
         if not ended:
             return
-        total = MmapedDict(str(self._folder / f"{kind}_ended.db"))  # type: ignore[no-untyped-call]
+        total = MmapedDict(str(self._folder / f"{kind}_ended.db"))
         for path in ended:
-            values = MmapedDict.read_all_values_from_file(str(path))  # type: ignore[no-untyped-call]
+            values = MmapedDict.read_all_values_from_file(str(path))
             for key, value, _, _ in values:
-                before, _ = total.read_value(key)  # type: ignore[no-untyped-call]
-                total.write_value(key, before + value, 0.0)  # type: ignore[no-untyped-call]
+                before, _ = total.read_value(key)
+                total.write_value(key, before + value, 0.0)
             path.unlink()
-        total.close()  # type: ignore[no-untyped-call]
+        total.close()
 
 
 def _runs(stem: str) -> bool:
