@@ -4,7 +4,16 @@ import re
 
 import pytest
 
-from pipelines.processes import MIGRATE, PROCESSES, Process, is_variable
+from pipelines.processes import (
+    CODE_SERVER,
+    DAEMON,
+    MIGRATE,
+    PAGE,
+    PROCESSES,
+    RELAY_SERVER,
+    Process,
+    is_variable,
+)
 from tests.architecture.imports import ROOT
 from warehouse_schema.variables import unknown_variables
 
@@ -29,7 +38,10 @@ def test_each_process_has_its_unit() -> None:
 
 @pytest.mark.parametrize("process", [MIGRATE, *PROCESSES], ids=lambda process: process.name)
 def test_unit_has_command_settings_and_secrets_of_its_process(process: Process) -> None:
-    assert lines(process, "ExecStart") == [" ".join(["/opt/isthmus/bin/isthmus", *process.command])]
+    [start] = lines(process, "ExecStart")
+    assert start.partition(" --host ")[0] == " ".join(
+        ["/opt/isthmus/bin/isthmus", *process.command]
+    )
     given = variables(process)
     assert unknown_variables(given) == []
     if process.metrics is not None:
@@ -42,6 +54,24 @@ def test_unit_has_command_settings_and_secrets_of_its_process(process: Process) 
     loaded = dict(each.split(":", 1) for each in lines(process, "LoadCredential"))
     assert {f"%d/{name}" for name in loaded} == set(secrets.values())
     assert all(path == f"/etc/isthmus/secrets/{name}" for name, path in loaded.items())
+
+
+def test_daemon_and_page_alone_may_connect_to_code_servers() -> None:
+    hosts = [
+        lines(process, "ExecStart")[0].rpartition(" --host ")[2]
+        for process in (CODE_SERVER, RELAY_SERVER)
+    ]
+    # One of the servers may not connect to the other.
+    assert hosts == ["127.0.0.2", "127.0.0.3"]
+    common = (UNITS / "isthmus-.service.d/hardening.conf").read_text()
+    assert f"\nIPAddressDeny={' '.join(hosts)}\n" in common
+    allowed = {each: lines(each, "IPAddressAllow") for each in (MIGRATE, *PROCESSES)}
+    for process, allows in allowed.items():
+        assert allows == ([" ".join(hosts)] if process in (DAEMON, PAGE) else []), process.name
+    for process in (DAEMON, PAGE):
+        given = variables(process)
+        named = [given["ISTHMUS_CODE_SERVER_HOST"], given["ISTHMUS_RELAY_SERVER_HOST"]]
+        assert named == hosts
 
 
 @pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.name)
