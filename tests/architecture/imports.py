@@ -83,6 +83,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "pipelines.doctor": ("sqlalchemy",),
     # Asks code servers for their health.
     "pipelines.alive": ("grpc", "grpc_health"),
+    "pipelines.workspace": ("grpc",),
     # Dagster's own storage, with connections that are kept.
     "pipelines.storage": ("dagster_postgres",),
     # Serves Dagster's page behind a guard.
