@@ -85,7 +85,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
             shutil.rmtree(folder)
 
 
-class ServerLog(Logger):  # type: ignore[misc]
+class ServerLog(Logger):
     """Gunicorn's own lines, in the format of all others where that is JSON."""
 
     def setup(self, cfg: Any) -> None:
@@ -94,7 +94,7 @@ class ServerLog(Logger):  # type: ignore[misc]
         adopt_loggers("gunicorn.error", "gunicorn.access")
 
 
-class ApiServer(WSGIApplication):  # type: ignore[misc]
+class ApiServer(WSGIApplication):
     """Gunicorn that removes the open streams of ended workers from the metrics."""
 
     def load_config(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
 
 from pythonjsonlogger.json import JsonFormatter
@@ -40,7 +40,7 @@ MEMBERS: Mapping[str, str] = {
 }
 """Every member of a JSON line, in its order. `time` to `message` are in each line."""
 
-_CONTEXT: ContextVar[Mapping[str, str]] = ContextVar("log_context", default={})  # noqa: B039
+_CONTEXT: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))
 _COMPUTED = ("time", "level", "logger", "process", "message", "trace_id", "exception")
 _BOUND = tuple(name for name in MEMBERS if name not in _COMPUTED)
 """Members from `log_context` and from `extra` of a logging call."""

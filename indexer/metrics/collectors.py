@@ -28,9 +28,18 @@ WaitReason: TypeAlias = Literal[
 """`work` is none: the loop computes."""
 
 
-@cache
+_creating = threading.RLock()
+"""Loops are threads: two must not create the registry, or one collector, at the same time."""
+
+
 def registry() -> "CollectorRegistry":
     """The registry of this process."""
+    with _creating:
+        return _registry()
+
+
+@cache
+def _registry() -> "CollectorRegistry":
     from prometheus_client import CollectorRegistry
 
     return CollectorRegistry()
@@ -63,8 +72,6 @@ def _collector(spec: MetricSpec) -> Any:
 
 
 _children: dict[tuple[MetricSpec, tuple[str, ...]], Any] = {}
-_creating = threading.Lock()
-"""Loops are threads: two must not register one metric at the same time."""
 
 
 def _child(spec: MetricSpec, labels: tuple[str, ...]) -> Any:
@@ -134,15 +141,11 @@ class _TimedConnection(psycopg.Connection[Any]):
 
 def time_sessions(engine: Engine) -> None:
     """Count waits of loops for the engine's sessions as `postgres`."""
-
     event.listen(engine, "do_connect", _connect)
 
 
 def _connect(
-    dialect: object,  # noqa: ARG001
-    record: object,  # noqa: ARG001
-    args: list[Any],
-    options: dict[str, Any],
+    _dialect: object, _record: object, args: list[Any], options: dict[str, Any]
 ) -> psycopg.Connection[Any]:
     with waiting("postgres"):
         return _TimedConnection.connect(*args, **options)

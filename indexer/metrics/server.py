@@ -1,6 +1,6 @@
 """The page `/metrics` of a process that serves nothing else, and of processes that share a folder.
 
-Anybody who reaches the address may read it: bind it to a private one.
+It has no login: bind it to a private address.
 """
 
 import os
