@@ -41,7 +41,7 @@ class AccountUse:
     """Seconds since then."""
     open_slots: int
     bound_deposits: int
-    """Deposits that nobody else may sweep or refund yet."""
+    """Deposits that only this account may sweep or refund yet."""
     released_in: float
     """Seconds until the last of them is released, at least 0."""
 

@@ -16,7 +16,7 @@ class CheckResult:
     subject: str
     """Chain and host, contract, account or setting. Never a URL: many have a key in their path."""
     seen: str = ""
-    """What was read, for a person who wants to compare it; may be empty."""
+    """What was read, for `-v`; may be empty."""
     problem: str = ""
     """A sentence; empty when all is well. Everything else is a finding."""
     fix: str = ""

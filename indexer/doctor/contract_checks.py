@@ -65,7 +65,7 @@ BURN_LIMIT = Check(
 MIN_FEE = Check(
     "contract.min_fee",
     "The least fee that CCTP's contract takes is covered by the one that quotes are made with.",
-    "Burns of quotes revert until Circle's service names the fee that the contract wants.",
+    "Burns of quotes revert until Circle's service names the fee that the contract requires.",
 )
 OFT = Check(
     "contract.oft",

@@ -224,8 +224,8 @@ class EvmContractChecks:
         yield found
         if found.is_finding:
             return
-        anybody = bytes.fromhex(wanted[2:])
-        send = (stellar.lz_eid, anybody, _AMOUNT, 0, b"", b"", b"")
+        recipient = bytes.fromhex(wanted[2:])
+        send = (stellar.lz_eid, recipient, _AMOUNT, 0, b"", b"", b"")
         quote = views.read(oft, f"quoteOFT({_SEND_PARAM})", _QUOTE, send)
         limits = None if quote is None else (*quote[0], quote[2][1])
         yield check_limit(subject, limits, _AMOUNT)

@@ -12,7 +12,7 @@ from indexer.doctor.postgres_tables import joined
 MIN_FREE_BYTES = 5 * 2**30
 MAX_LAG_SECONDS = 60.0
 MAX_WAL_BYTES = 2**30
-"""What a standby may be behind, and what a slot that nobody reads may keep."""
+"""Limits: lag of a standby, and WAL that an unused replication slot retains."""
 MAX_ARCHIVE_SECONDS = 3_600.0
 _LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
 

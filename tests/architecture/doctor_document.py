@@ -51,7 +51,7 @@ Not asked, because no source that we could verify says how:
 - Whether Stellar's forwarder of CCTP is paused: no such view is known.
 - What sets confirmations and verifiers of a LayerZero path.
 - The hash of any EVM contract, and of Stellar's contracts other than CCTP's messenger and
-  transmitter: nobody publishes them. A proxy's implementation is shown by `-v` instead.
+  transmitter: they are not published. `-v` shows a proxy's implementation instead.
 """,
     "services": """\
 Circle's fees are asked for each direction of each followed chain, five a second.

@@ -67,7 +67,7 @@ def test_dagster_database_is_created_and_environment_set(
     postgres: Server, server_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "dagster_of_processes"
-    # As an operator writes it, without the driver that Dagster wants.
+    # As an operator writes it, without the driver that Dagster needs.
     url = make_url(postgres.url(name)).set(drivername="postgresql")
     (tmp_path / "url").write_text(url.render_as_string(hide_password=False))
     file = tmp_path / "isthmus.toml"

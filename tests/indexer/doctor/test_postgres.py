@@ -295,7 +295,7 @@ def receiving(server: EmbeddedPostgres, folder: Path) -> Iterator[subprocess.Pop
 
 @contextmanager
 def pooler_without_options(url: URL) -> Iterator[int]:
-    """A proxy that drops `options` of a session's start, as poolers are told to; its port."""
+    """A proxy that drops `options` of a session's start, as poolers are configured to; its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

@@ -30,7 +30,7 @@ class Alert:
 
 
 class Monitoring:
-    """What an operator would be told."""
+    """Alerts that Alertmanager would send to the operator."""
 
     def __init__(self, url: str) -> None:
         self._url = url
