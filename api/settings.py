@@ -14,7 +14,16 @@ from api.rate_limits import BUDGETS, OWNER, READS, SIGN_IN, RateBudgets
 from api.stream.limits import MAX_STREAMS, MAX_STREAMS_PER_ADDRESS
 from indexer.addresses import stellar_account
 from indexer.config.metrics import METRICS_FOLDER, MetricsAddress
-from indexer.config.settings import Settings, load_settings, read_both, read_variables
+from indexer.config.settings import (
+    Settings,
+    has_node,
+    load_settings,
+    network_of,
+    read_both,
+    read_variables,
+    rpc_variable,
+)
+from indexer.errors import ConfigurationError
 from warehouse_schema.configuration import load_configuration
 from warehouse_schema.variables import Count, Variables, variable, within
 
@@ -79,6 +88,15 @@ def _is_identity_url(url: str, network: str) -> bool:
 
 
 _Rate = Annotated[RateLimitItem | None, BeforeValidator(_rate)]
+
+
+def _missing_stellar_node(given: Mapping[str, str]) -> str | None:
+    """The variable of the Stellar chain's nodes, if it has none."""
+    try:
+        stellar = network_of(given).stellar
+    except ConfigurationError:
+        return None  # Another sentence names the network.
+    return None if has_node(given, stellar) else rpc_variable(stellar.id)
 
 
 class ApiSettings(Variables):
@@ -261,6 +279,8 @@ class ApiSettings(Variables):
             yield "ISTHMUS_TOKEN_KEY_FILE needs ISTHMUS_URL: a token names its issuer"
         if "ISTHMUS_SEP10_KEY" in given and not {"ISTHMUS_TOKEN_KEY", "ISTHMUS_URL"} <= {*given}:
             yield "ISTHMUS_SEP10_KEY_FILE needs ISTHMUS_TOKEN_KEY_FILE and ISTHMUS_URL"
+        if "ISTHMUS_SEP10_KEY" in given and (missing := _missing_stellar_node(given)):
+            yield f"ISTHMUS_SEP10_KEY_FILE needs {missing}: a node knows an account's signers"
         app, secret = "ISTHMUS_IDENTITY_APP_ID", "ISTHMUS_IDENTITY_APP_SECRET"
         if secret in given and app not in given:
             yield f"{secret}_FILE is set without {app}"

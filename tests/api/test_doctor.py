@@ -35,6 +35,8 @@ from warehouse_schema.identifiers import UnixSeconds
 HOST = "localhost"
 WEBHOOK_KEY = "whpk_" + "A" * 43 + "="
 SEED = Keypair.from_raw_ed25519_seed(bytes(32))
+# SEP-10 needs a node; these checks do not ask it.
+NODE = {"ISTHMUS_RPC_STELLAR_TESTNET": "http://127.0.0.1:1", "ISTHMUS_START_STELLAR_TESTNET": "1"}
 DATABASE = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
 
 StartResponse = Callable[..., Any]
@@ -166,6 +168,7 @@ def on_testnet(home: Home, certificate: Path) -> Iterator[None]:
         home.configure(
             {
                 "ISTHMUS_NETWORK": "testnet",
+                **NODE,
                 "ISTHMUS_URL": home.url,
                 "ISTHMUS_PROXIES": "1",
                 "SSL_CERT_FILE": str(certificate),
@@ -225,7 +228,7 @@ def test_tls_without_a_counted_proxy_is_found(home: Home, tmp_path: Path) -> Non
 
 def test_testnet_over_plain_http_is_found(home: Home) -> None:
     home.unset("ISTHMUS_IDENTITY_")
-    home.configure({"ISTHMUS_NETWORK": "testnet"})
+    home.configure({"ISTHMUS_NETWORK": "testnet", **NODE})
     assert home.faults() == {"home.api": "it is not https"}
 
 

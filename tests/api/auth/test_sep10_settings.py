@@ -58,6 +58,7 @@ def test_loopback_url_may_be_http(of, host) -> None:
         ),
         ({"ISTHMUS_TOKEN_KEY": ""}, "needs ISTHMUS_TOKEN_KEY_FILE and ISTHMUS_URL"),
         ({"ISTHMUS_URL": ""}, "needs ISTHMUS_TOKEN_KEY_FILE and ISTHMUS_URL"),
+        ({"ISTHMUS_NETWORK": "testnet"}, "SEP10_KEY_FILE needs ISTHMUS_RPC_STELLAR_TESTNET"),
         ({"ISTHMUS_URL": "http://api.isthmus.test"}, "https alone"),
         ({"ISTHMUS_HOME_DOMAIN": "https://isthmus.test"}, "ISTHMUS_HOME_DOMAIN is"),
         ({"ISTHMUS_HOME_DOMAIN": "a" * 60}, "at most 59 characters"),
