@@ -39,6 +39,18 @@ class SeesNothing(ReplyFault):
         return reply
 
 
+class ForeignTransactions(ReplyFault):
+    """Reports transactions of blocks as of a type that the relay never signs, by another hash."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        if call["method"] != "eth_getBlockByNumber" or not call["params"][1]:
+            return reply
+        block = dict(reply["result"])
+        false = {"type": "0x0", "hash": "0x" + "1" * 64}
+        block["transactions"] = [each | false for each in block["transactions"]]
+        return instead(reply, block)
+
+
 class Swallows(ReplyFault):
     """Withholds transactions."""
 
@@ -143,6 +155,18 @@ def test_numbers_used_elsewhere_are_skipped_once_recorded(stand: Stand, nodes):
         assert [each.outcome for each in relay.reconcile(conn)] == ["replaced", "replaced"]
     settle(stand, relay)
     assert stand.slots_of(message) == [(3, "confirmed")]
+
+
+def test_one_node_cannot_pass_off_our_transaction_as_foreign(stand: Stand, nodes):
+    relay = relay_of(stand, *nodes)
+    stand.add_message()
+    settle(stand, relay)
+    stand.devnet.send(RELAYER, RELAYER.address, b"")
+    stand.ingest()
+    with stand.relay_engine.connect() as conn:
+        with nodes[0].faulty(ForeignTransactions()), pytest.raises(SourcesDisagree, match="nonce"):
+            relay.reconcile(conn)
+        assert [each.outcome for each in relay.reconcile(conn)] == ["replaced"]
 
 
 @pytest.mark.parametrize(

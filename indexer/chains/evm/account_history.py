@@ -27,11 +27,15 @@ class FoundTransaction:
 
     tx: TxHash
     raw: bytes | None
-    """None for a type that Isthmus does not sign."""
+    """None for a type that Isthmus does not sign: then a node's word is all that the hash has."""
 
 
-def find_by_nonce(node: JsonRpc, account: EvmAddress, nonce: int) -> FoundTransaction | None:
+def find_by_nonce(
+    node: JsonRpc, chain: int, account: EvmAddress, nonce: int
+) -> FoundTransaction | None:
     """The mined transaction of an account with a nonce; None while there is none.
+
+    `chain` is the EIP-155 number: one key may sign for several chains, with equal nonces.
 
     Doubles its distance from the head until the nonce was unused, then bisects: it reads states at
     most twice as old as the transaction. Raises errors of the node, `NodeUnavailable` when it has
@@ -55,7 +59,7 @@ def find_by_nonce(node: JsonRpc, account: EvmAddress, nonce: int) -> FoundTransa
     for each in transactions if isinstance(transactions, list) else []:
         sender, number = str(each.get("from")).lower(), parse_quantity(each["nonce"], node.host)
         if sender == account and number == nonce:
-            return _checked(each, account, Height(used), node.host)
+            return _checked(each, chain, account, Height(used), node.host)
     raise InconsistentAnswer(f"{node.host}: block {used} has no nonce {nonce} of {account}")
 
 
@@ -65,9 +69,9 @@ def _count(node: JsonRpc, account: EvmAddress, height: int) -> int:
 
 
 def _checked(
-    fields: dict[str, Any], account: EvmAddress, height: Height, host: str
+    fields: dict[str, Any], chain: int, account: EvmAddress, height: Height, host: str
 ) -> FoundTransaction:
-    """Encode a transaction of type 2; its hash and its signer must be the ones reported."""
+    """Encode a transaction of type 2; hash and signer must be the reported ones, on this chain."""
     tx = TxHash(str(fields.get("hash")))
     if fields.get("type") != "0x2" or not fields.get("to"):
         return FoundTransaction(tx, None)
@@ -87,8 +91,10 @@ def _checked(
         signer = signature.recover_public_key_from_msg_hash(digest).to_address()
     except (BadSignature, ValidationError) as error:
         raise InconsistentAnswer(f"{host}: {tx} in block {height}: {error}") from error
-    if f"0x{keccak(raw).hex()}" != tx or signer != account:
-        raise InconsistentAnswer(f"{host}: {tx} in block {height} is not signed by {account}")
+    if (f"0x{keccak(raw).hex()}", signer, numbers["chainId"]) != (tx, account, chain):
+        raise InconsistentAnswer(
+            f"{host}: {tx} in block {height} is not signed by {account} for eip155:{chain}"
+        )
     return FoundTransaction(tx, raw)
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from indexer.chains.evm.account_history import FoundTransaction, find_by_nonce
 from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.jsonrpc import JsonRpc, Reply, parse_quantity
-from indexer.chains.http.operators import next_number, reached, require_operators
+from indexer.chains.evm.node import EvmNode
+from indexer.chains.http.operators import agreed, next_number, reached, require_operators
 from indexer.errors import CallReverted, InconsistentAnswer, NodeUnavailable
 from warehouse_schema.identifiers import BlockHash, EvmAddress, Height, TxHash, Wei
 
@@ -114,8 +115,21 @@ class EvmAccountNodes(ContractReader):
         return max(number for _, number in self._nodes.fan_out(ask))
 
     def find_by_nonce(self, account: EvmAddress, nonce: int) -> FoundTransaction | None:
-        """The mined transaction with a nonce, by any node. Raises as `view` does."""
-        return self._nodes.failover(lambda node: find_by_nonce(node, account, nonce))
+        """The mined transaction with a nonce, by any node: its signature proves it.
+
+        One of a type that Isthmus does not sign is what all nodes, of the needed operators, name.
+        Raises as `view` does, and `SourcesDisagree`.
+        """
+        about = f"nonce {nonce} of {account}"
+
+        def ask(node: EvmNode) -> FoundTransaction | None:
+            return find_by_nonce(node, node.chain.number, account, nonce)
+
+        found = self._nodes.failover(ask)
+        if found is None or found.raw is not None:
+            return found
+        needed = self._nodes.needed
+        return agreed(about, self._nodes.quorum(about, ask, needed), needed)
 
     def is_nonce_taken(
         self, account: EvmAddress, nonce: int, height: Height, ours: Collection[TxHash]

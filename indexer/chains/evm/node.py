@@ -22,8 +22,8 @@ class EvmNode(JsonRpc, PooledNode):
         max_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         super().__init__(url, timeout=timeout, max_bytes=max_bytes)
-        self._chain, self.valid_seconds = chain, valid_seconds
+        self.chain, self.valid_seconds = chain, valid_seconds
 
     def verify(self) -> None:
         """Raise `WrongChain` unless the node serves the chain; other errors as `JsonRpc.call`."""
-        check_evm_node(self, self._chain)
+        check_evm_node(self, self.chain)

@@ -211,6 +211,7 @@ def _look_up(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Lookup:
 _SOURCE, _SEQUENCE = slice(0, 40), slice(44, 52)
 """Of an envelope of type v1 in XDR: type and source; sequence number, after 4 bytes of fee."""
 _V1_SOURCE = b"\0\0\0\2\0\0\0\0"
+_FEE_BUMP = b"\0\0\0\5"
 _PAGE = 200
 
 
@@ -228,13 +229,26 @@ def _scan(
         answer = rpc.call("getTransactions", params)
         page = field(answer, "transactions", list)
         for each in page:
-            raw = base64.b64decode(str(each.get("envelopeXdr")))
+            raw = _without_fee_bump(base64.b64decode(str(each.get("envelopeXdr"))))
             if raw[_SOURCE] == _V1_SOURCE + key and raw[_SEQUENCE] in wanted:
                 found[wanted[raw[_SEQUENCE]]] = raw
         if len(page) < _PAGE:
             break
         params = {"pagination": {"limit": _PAGE, "cursor": field(answer, "cursor", str)}}
     return found
+
+
+def _without_fee_bump(raw: bytes) -> bytes:
+    """The inner envelope of a fee bump: any account may add one to a signed transaction (CAP-15).
+
+    Nodes find the transaction by its inner hash, too.
+    """
+    if raw[:4] != _FEE_BUMP:
+        return raw
+    inner = xdr.TransactionEnvelope.from_xdr_bytes(raw).fee_bump
+    kind = xdr.EnvelopeType.ENVELOPE_TYPE_TX
+    v1 = None if inner is None else inner.tx.inner_tx.v1
+    return xdr.TransactionEnvelope(kind, v1=v1).to_xdr_bytes()
 
 
 def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
