@@ -199,7 +199,7 @@ class AccountRelay(Generic[C]):
             slots.close_slot(conn, self.account, slot, outcome, step.spent)
             if outcome == "nonce_taken":
                 reason = (
-                    f"somebody else signs with the key of {self.account.address}: number "
+                    f"another process signs with the key of {self.account.address}: number "
                     f"{slot.number} was used by a transaction that is not ours. If the warehouse "
                     "was restored from a backup: isthmus relay reconcile"
                 )
@@ -332,7 +332,8 @@ class AccountRelay(Generic[C]):
             number = len(slots.open_slots(conn, self.account))
             limits = self._limits
             problem: AccountProblem | None = None if reason is None else "halted"
-            max_cost = self._sender.max_cost
+            # One more like the last; not like one that was refused, which may be a stranger's.
+            max_cost = max(self._sender.max_cost, slots.last_cost(conn, self.account))
             needed = max(limits.floor, max_cost)
             if reason is None and state.balance < needed:
                 reason = f"{state.balance} {unit} on the account, less than {needed}"

@@ -12,6 +12,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Numeric,
+    Select,
     cast,
     func,
     insert,
@@ -94,11 +95,21 @@ def unsettled_slots(conn: Connection, account: AccountId) -> list[NonceSlot]:
 
 def signed_last(conn: Connection, account: AccountId) -> list[bytes]:
     """Signed bytes of the attempts of the highest number that has any."""
+    return [bytes(raw) for raw in conn.scalars(_of_last_number(account, attempts.c.signed))]
+
+
+def last_cost(conn: Connection, account: AccountId) -> NativeAmount:
+    """Most that the account's last transaction could cost; 0 without one."""
+    costs = _of_last_number(account, attempts.c.most_cost)
+    return native_amount(account.chain, int(max(conn.scalars(costs), default=0)))
+
+
+def _of_last_number(account: AccountId, column: ColumnElement[Any]) -> Select[Any]:
+    """A column of the attempts of the highest number that has any."""
     highest = select(func.max(attempts.c.number)).where(*of_account(attempts, account))
-    query = select(attempts.c.signed).where(
+    return select(column).where(
         *of_account(attempts, account), attempts.c.number == highest.scalar_subquery()
     )
-    return [bytes(raw) for raw in conn.scalars(query)]
 
 
 def open_slots_for(

@@ -30,7 +30,8 @@ class TransactionSender(Protocol[C]):
     max_open: int
     """Slots that may be open at once."""
     max_cost: NativeAmount
-    """Cost of the most expensive job; without room for it the account is unhealthy."""
+    """Cost of the most expensive job, where it is known in advance; without room for it the
+    account is unhealthy."""
 
     def refresh(self, transactions: Sequence[TxHash]) -> AccountState:
         """Read the account and these transactions; the other methods use the last state read."""

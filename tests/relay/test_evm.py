@@ -156,6 +156,8 @@ def test_daily_budget_is_not_exceeded(stand: Stand):
     assert turn.opened == 0
     assert f"over the day's budget of {reserved + 1} wei" in turn.refused[0]
     assert (stand.received(first), stand.received(second)) == (AMOUNT, 0)
+    health = stand.health()
+    assert (health.well, health.problem) == (False, "budget"), "the rest pays for no transaction"
     stand.turns(stand.relay(limits=replace(LIMITS, budget=reserved)))
     assert stand.health().reason == f"the day's budget of {reserved} wei is used up"
 
@@ -266,7 +268,7 @@ def test_nonce_taken_by_another_signer_halts_account(stand: Stand):
     stand.ingest()
     assert stand.turns(relay).failed == 1
     assert stand.slots_of(message) == [(0, "nonce_taken")]
-    assert "somebody else signs" in stand.health().reason
+    assert "another process signs" in stand.health().reason
     assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
         assert resume_accounts(conn, stand.chain.id) == 1

@@ -114,7 +114,7 @@ def test_nonce_taken_by_another_signer_halts_account(stand: Stand):
     assert stand.slots_of(message) == ["nonce_taken"]
     assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
-        assert "somebody else signs" in str(current_halt(conn, relay.account))
+        assert "another process signs" in str(current_halt(conn, relay.account))
 
 
 def test_channels_share_jobs_without_duplicates(stand: Stand):
