@@ -7,7 +7,7 @@ import click
 from indexer.addresses import evm_address
 from indexer.cli.base import operator_command, print_line
 from indexer.config.settings import load_settings
-from indexer.config.warehouse import open_engine
+from indexer.config.warehouse import open_engine, open_warehouse
 from indexer.loops import stop_requested
 from indexer.metrics.server import serve_loop_metrics
 from relay import failures
@@ -52,7 +52,7 @@ def run() -> int:
 @operator_command
 def status() -> int:
     """Show each account and its problems; 1 if there are any."""
-    with open_engine(load_settings(), "relay").connect() as conn:
+    with open_warehouse("relay", pool_size=1) as (_, engine), engine.connect() as conn:
         for row in all_health(conn):
             print(
                 f"{row.chain} {row.account}: balance {row.balance}, {row.spent_today} spent today, "
@@ -110,11 +110,11 @@ def reset_failures(chain: str, transfer: str | None) -> int:
 
 def _reset(chain_id: str, transfer: str | None, *, resumes_accounts: bool) -> int:
     """1 if there was nothing to resume."""
-    settings = load_settings()
-    chain = settings.network.chain(ChainId(chain_id)).id
-    with open_engine(settings, "relay").begin() as conn:
-        resumed = failures.resume_accounts(conn, chain) if resumes_accounts else 0
-        reset = failures.reset_failures(conn, chain, transfer)
+    with open_warehouse("relay", pool_size=1) as (settings, engine):
+        chain = settings.network.chain(ChainId(chain_id)).id
+        with engine.begin() as conn:
+            resumed = failures.resume_accounts(conn, chain) if resumes_accounts else 0
+            reset = failures.reset_failures(conn, chain, transfer)
     print(f"{resumed} accounts resumed; {reset} failed jobs may be retried")
     return 0 if resumed or reset else 1
 
@@ -132,8 +132,7 @@ def refund(transfer: str, token: str | None) -> int:
             token = evm_address(token)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--token") from error
-    settings = load_settings()
-    with open_engine(settings, "relay").begin() as conn:
+    with open_warehouse("relay", pool_size=1) as (settings, engine), engine.begin() as conn:
         chain = order_refund(conn, settings.network, transfer, token)
     print(f"ordered: the relay of {chain} sends it within a day, unless it may yet be carried on")
     return 0

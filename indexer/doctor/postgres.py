@@ -26,7 +26,7 @@ _INSUFFICIENT_PRIVILEGE = "42501"
 
 REACHABLE = Check(
     "postgres.reachable",
-    "The server of DATABASE_URL lets its user in, and answers in time.",
+    "The server of DATABASE_URL accepts its user, and answers in time.",
     "Start the server, or correct DATABASE_URL: host, port, user, password, database.",
 )
 VERSION = Check(

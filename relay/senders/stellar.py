@@ -10,7 +10,12 @@ from indexer.chains.stellar.account_state import LookupWindow, StellarAccountNod
 from indexer.chains.stellar.checked_nodes import inconsistent_on_error
 from indexer.chains.stellar.xdr.scval import Kind, boolean, parse
 from indexer.config.networks import StellarChain
-from indexer.errors import CallReverted, NodeUnavailable, PermanentChainError
+from indexer.errors import (
+    CallReverted,
+    InconsistentAnswer,
+    NodeUnavailable,
+    PermanentChainError,
+)
 from indexer.policy.relay_accounts import Duty
 from relay.keys import StellarKey, stellar_address
 from relay.nonces import (
@@ -30,6 +35,7 @@ from relay.senders.stellar_signing import (
     Invocation,
     build_call,
     is_fill,
+    is_signed_by,
     read_header,
     sign_stellar,
     tx_hash,
@@ -123,9 +129,19 @@ class SequenceSender:
         signed: Sequence[bytes],
         height_at: Callable[[UnixSeconds], Height],
     ) -> dict[int, Recovered]:
-        """Transactions with these numbers, in ledgers that closed since the first signature."""
+        """Transactions with these numbers, in ledgers that closed since the first signature.
+
+        Raises `InconsistentAnswer` for one that the account's key did not sign: an envelope from a
+        node that lies, or the account has other signers.
+        """
         since = height_at(min(read_header(raw).bounds.first for raw in signed))
         found = self.nodes.find_by_sequence(self.address, numbers, since)
+        for number, raw in found.items():
+            if not is_signed_by(self.address, self.chain.passphrase, raw):
+                raise InconsistentAnswer(
+                    f"a node has a transaction with number {number} that the key of {self.address} "
+                    "did not sign"
+                )
         return {
             number: Recovered(tx_hash(self.chain.passphrase, raw), raw, is_fill(raw))
             for number, raw in found.items()

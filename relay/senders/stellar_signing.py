@@ -13,11 +13,13 @@ from stellar_sdk import (
     Address,
     DecoratedSignature,
     FeeBumpTransactionEnvelope,
+    Keypair,
     MuxedAccount,
     TransactionBuilder,
     TransactionEnvelope,
     xdr,
 )
+from stellar_sdk.exceptions import BadSignatureError
 from stellar_sdk.operation import BumpSequence, InvokeHostFunction
 
 from indexer.chains.stellar.xdr.simulation import SimulationResult
@@ -137,11 +139,27 @@ def tx_hash(passphrase: str, raw: bytes) -> TxHash:
 
 
 def is_fill(raw: bytes) -> bool:
-    """True for a transaction of `build_call` without a call."""
+    """True for a transaction of `build_call` without a call, which has time bounds."""
     envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
-    operations = () if envelope.v1 is None else envelope.v1.tx.operations
-    kinds = [each.body.type for each in operations]
+    if envelope.v1 is None or envelope.v1.tx.cond.time_bounds is None:
+        return False
+    kinds = [each.body.type for each in envelope.v1.tx.operations]
     return kinds == [xdr.OperationType.BUMP_SEQUENCE]
+
+
+def is_signed_by(address: StellarAddress, passphrase: str, raw: bytes) -> bool:
+    """True when an account's own key signed a transaction for a network."""
+    envelope = TransactionEnvelope.from_xdr(base64.b64encode(raw).decode(), passphrase)
+    key, digest = Keypair.from_public_key(address), envelope.hash()
+    return any(_verifies(key, digest, each.signature) for each in envelope.signatures)
+
+
+def _verifies(key: Keypair, digest: bytes, signature: bytes) -> bool:
+    try:
+        key.verify(digest, signature)
+    except BadSignatureError:
+        return False
+    return True
 
 
 def read_invocation(raw: bytes) -> Invocation | None:

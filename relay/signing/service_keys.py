@@ -5,6 +5,7 @@ runs. A service that changes it makes signatures that `relay.keys` rejects.
 """
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256K1, EllipticCurvePublicKey
@@ -17,47 +18,38 @@ from cryptography.hazmat.primitives.serialization import (
 
 from indexer.errors import ConfigurationError
 
+S = TypeVar("S")
 
-class ServiceEvmKey:
-    """A secp256k1 key of a service. Implements `relay.keys.EvmKey`."""
 
-    def __init__(
-        self, read_public_key: Callable[[], bytes], sign: Callable[[bytes], tuple[int, int]]
-    ) -> None:
+class _ServiceKey(Generic[S]):
+    """A key of a service. Both members raise errors of the service."""
+
+    def __init__(self, read_public_key: Callable[[], bytes], sign: Callable[[bytes], S]) -> None:
         self._read, self._sign = read_public_key, sign
         self._public_key: bytes | None = None
 
     @property
     def public_key(self) -> bytes:
-        """64 bytes: x and y. Raises errors of the service at the first call only."""
+        """As the protocol of `relay.keys` has it; the service is asked once."""
         if self._public_key is None:
             self._public_key = self._read()
         return self._public_key
+
+    def sign(self, message: bytes) -> S:
+        """As the protocol of `relay.keys` has it."""
+        return self._sign(message)
+
+
+class ServiceEvmKey(_ServiceKey[tuple[int, int]]):
+    """A secp256k1 key of a service. Implements `relay.keys.EvmKey`."""
 
     def sign(self, digest: bytes) -> tuple[int, int]:
         """Return r and s over 32 bytes; s in either half."""
-        return self._sign(digest)
+        return super().sign(digest)
 
 
-class ServiceStellarKey:
+class ServiceStellarKey(_ServiceKey[bytes]):
     """An Ed25519 key of a service. Implements `relay.keys.StellarKey`."""
-
-    def __init__(
-        self, read_public_key: Callable[[], bytes], sign: Callable[[bytes], bytes]
-    ) -> None:
-        self._read, self._sign = read_public_key, sign
-        self._public_key: bytes | None = None
-
-    @property
-    def public_key(self) -> bytes:
-        """32 bytes. Raises errors of the service at the first call only."""
-        if self._public_key is None:
-            self._public_key = self._read()
-        return self._public_key
-
-    def sign(self, message: bytes) -> bytes:
-        """Return 64 bytes over a message."""
-        return self._sign(message)
 
 
 def evm_public_key(spki: bytes, source: str) -> bytes:

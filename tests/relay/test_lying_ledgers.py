@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 from stellar_sdk import xdr
+from stellar_sdk.operation import BumpSequence
 
+from devnet.stellar.accounts import RELAYER, keypair
 from indexer.chains.http.operators import SourcesDisagree
 from indexer.chains.stellar.account_state import StellarAccountNodes
+from indexer.errors import InconsistentAnswer
 from relay.account import AccountRelay, TurnReport
 from relay.senders.stellar import VALID_SECONDS
 from tests.relay.ledger import AMOUNT
@@ -47,6 +50,21 @@ class TakenElsewhere(ReplyFault):
         ledger = reply["result"]["oldestLedger"]
         forged = {"status": "SUCCESS", "ledger": ledger, "resultXdr": result.to_xdr()}
         return instead(reply, {**reply["result"], **forged})
+
+
+class OtherFee(ReplyFault):
+    """Reports transactions with another fee than the one that was signed."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        if call["method"] != "getTransactions":
+            return reply
+        forged = []
+        for each in reply["result"]["transactions"]:
+            envelope = xdr.TransactionEnvelope.from_xdr(each["envelopeXdr"])
+            if envelope.v1 is not None:
+                envelope.v1.tx.fee.uint32 += 1
+            forged.append({**each, "envelopeXdr": envelope.to_xdr()})
+        return instead(reply, {**reply["result"], "transactions": forged})
 
 
 class Tomorrow(ReplyFault):
@@ -101,6 +119,22 @@ def test_one_operator_cannot_move_the_next_number(stand: Stand, nodes):
     stand.turns(relay)
     stand.close()
     assert stand.received(message) == AMOUNT * 10
+
+
+def test_transaction_that_the_account_did_not_sign_is_not_recorded(stand: Stand, nodes):
+    relay = relay_of(stand, *nodes)
+    stand.close()
+    stand.add_message()
+    stand.turns(relay)
+    stand.close()
+    stand.turns(relay)
+    stand.chain.run(keypair(RELAYER), BumpSequence(0))
+    stand.ingest_all()
+    with stand.relay_engine.connect() as conn:
+        with nodes[0].faulty(OtherFee()), pytest.raises(InconsistentAnswer, match="did not sign"):
+            relay.reconcile(conn)
+        [recorded] = relay.reconcile(conn)
+    assert recorded.job is None
 
 
 @pytest.mark.parametrize("lie", [FarAhead(), Tomorrow()])
