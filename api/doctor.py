@@ -6,10 +6,8 @@ as they ask it: from outside, over TLS, with this machine's trusted roots.
 
 import http.client
 import ssl
-import time
 import tomllib
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -25,6 +23,7 @@ from api.auth.sep10 import Sep10, sep10_from_settings
 from api.auth.stellar_toml import MAX_BYTES, read_statement
 from api.auth.tokens import tokens_from_settings, verifying_key
 from api.errors import IdentityUnavailable
+from api.public_site import REQUEST_SECONDS, PublicAnswer, fetch
 from api.settings import ApiSettings, load_api_settings
 from indexer.chains.http.client import host_of
 from indexer.config.settings import problems_of
@@ -33,10 +32,8 @@ from indexer.errors import ConfigurationError
 from warehouse_schema.configuration import explain
 from warehouse_schema.identifiers import UnixSeconds
 
-REQUEST_SECONDS = 5.0
 MIN_CERTIFICATE_DAYS = 21
 """Certificates of 90 days are renewed 30 days before their end: by then renewal fails."""
-_DAY_SECONDS = 86_400
 _WELL_KNOWN = "/.well-known/stellar.toml"
 
 SETTINGS = Check(
@@ -100,18 +97,6 @@ IDENTITY = Check(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PublicAnswer:
-    """What a public address answers."""
-
-    status: int
-    headers: Mapping[str, str]
-    """Names in small letters."""
-    body: bytes
-    certificate_days: float | None
-    """Days for which the server's certificate is valid; None over plain HTTP."""
-
-
 @dataclass
 class PublicSite:
     """Requests to the public addresses. A server that failed is not asked again: one fault is one
@@ -138,38 +123,6 @@ class PublicSite:
             return answer
         self.failed.add(host)
         return None
-
-
-def fetch(url: str) -> PublicAnswer:
-    """GET, without redirects, of at most `MAX_BYTES` and a byte.
-
-    Raises `OSError`, of which TLS errors are, and `http.client.HTTPException`.
-    """
-    parts = urlsplit(url)
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(
-            parts.netloc, timeout=REQUEST_SECONDS, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(parts.netloc, timeout=REQUEST_SECONDS)
-    with closing(connection):
-        target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-        connection.connect()
-        days = _days_left(connection.sock)
-        # As a wallet's page asks.
-        connection.request("GET", target, headers={"Origin": "https://wallet.example.com"})
-        response = connection.getresponse()
-        headers = {name.lower(): text for name, text in response.getheaders()}
-        return PublicAnswer(response.status, headers, response.read(MAX_BYTES + 1), days)
-
-
-def _days_left(sock: object) -> float | None:
-    if not isinstance(sock, ssl.SSLSocket):
-        return None
-    certificate: Any = sock.getpeercert()
-    return (ssl.cert_time_to_seconds(certificate["notAfter"]) - time.time()) / _DAY_SECONDS
 
 
 def _check_days(host: str, days: float) -> CheckResult:
