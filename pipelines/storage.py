@@ -14,6 +14,9 @@ from dagster_postgres import DagsterPostgresStorage
 from dagster_postgres.utils import create_pg_engine, pg_url_from_config
 from sqlalchemy import Engine
 
+from warehouse_schema.engine import make_engine, warehouse_url
+from warehouse_schema.migrate import one_at_a_time
+
 _POOL_SIZE = 4
 _OVERFLOW = 20
 """The daemon uses up to some twenty threads."""
@@ -40,7 +43,13 @@ class PooledPostgresStorage(DagsterPostgresStorage):
 @cache
 def process_engine(postgres_url: str) -> Engine:
     """The process's engine; the first call creates missing tables."""
-    DagsterPostgresStorage(postgres_url, should_autocreate_tables=True)
+    creating = make_engine(warehouse_url(postgres_url))
+    try:
+        # Code servers, daemon and page start together; Dagster's own check for tables races.
+        with one_at_a_time(creating, "dagster"):
+            DagsterPostgresStorage(postgres_url, should_autocreate_tables=True)
+    finally:
+        creating.dispose()
     return create_pg_engine(
         postgres_url,
         isolation_level="AUTOCOMMIT",

@@ -9,7 +9,8 @@ Three kinds, by who can take them (why: `warehouse_schema.lock_tables`):
   api itself decides may wait for one.
 
 Locks of a name (`hashtextextended` of a text, a single number) belong to what makes databases:
-`isthmus migrate` and `isthmus <database>` to `migrate.py`, `<database>` to `embedded/launcher.py`.
+`isthmus migrate` and `isthmus <database>` to `migrate.py`, `<database>` to `embedded/launcher.py`,
+`isthmus dagster` to `pipelines/storage.py`.
 """
 
 # Leases: a number of these, and a name.

@@ -38,7 +38,7 @@ def migrate(url: URL) -> None:
     ensure_database(url)
     engine = make_engine(url)
     try:
-        with _one_at_a_time(engine, "migrate"), engine.connect() as connection:
+        with one_at_a_time(engine, "migrate"), engine.connect() as connection:
             _check_version(connection)
             _check_encoding(connection)
             _run_file(connection, "roles.sql", "create the roles")
@@ -100,7 +100,7 @@ def _reach(url: URL) -> None:
 def _create_database(maintenance: Engine, url: URL, name: str) -> None:
     """Create it, unless it is there: then reach it, or raise why it cannot be reached."""
     try:
-        with _one_at_a_time(maintenance, name) as connection:
+        with one_at_a_time(maintenance, name) as connection:
             known = text("SELECT 1 FROM pg_database WHERE datname = :name")
             if connection.scalar(known, {"name": name}) is not None:
                 return _reach(url)
@@ -120,7 +120,7 @@ def _create_database(maintenance: Engine, url: URL, name: str) -> None:
 
 
 @contextmanager
-def _one_at_a_time(engine: Engine, what: str) -> Iterator[Connection]:
+def one_at_a_time(engine: Engine, what: str) -> Iterator[Connection]:
     """An autocommitting connection that holds a lock on `what` in this database.
 
     After an error the lock goes with the connection, when the caller disposes of the engine.

@@ -1,10 +1,12 @@
 """Dagster's storage in Postgres through the operators' dagster.yaml."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import DAGSTER_DATABASE, dagster_storage_url
@@ -46,6 +48,33 @@ def test_logged_event_is_read_back(stored, tmp_path: Path):
     assert heights == [7, 8]
     left = [path.name for path in tmp_path.iterdir() if path.name != "home"]
     assert left == ["dagster.yaml"], "DAGSTER_HOME is the package; nothing may be written there"
+
+
+def test_processes_that_start_together_create_the_tables_once(postgres, server_engine):
+    with server_engine.connect() as conn:
+        conn.execute(text("CREATE DATABASE started_together"))
+    url = (
+        make_url(postgres.url("started_together"))
+        .set(drivername="postgresql+psycopg2")
+        .render_as_string(hide_password=False)
+    )
+    start = threading.Barrier(4)
+
+    def create(_: int) -> int:
+        start.wait()
+        # Not the cache's: each process has its own.
+        engine = process_engine.__wrapped__(url)
+        with engine.connect() as conn:
+            found = conn.scalar(text("SELECT count(*) FROM pg_tables WHERE tablename = 'runs'"))
+        engine.dispose()
+        return int(found)
+
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(create, range(4))) == [1, 1, 1, 1]
+    finally:
+        with server_engine.connect() as conn:
+            conn.execute(text("DROP DATABASE started_together WITH (FORCE)"))
 
 
 def backends(instance):

@@ -132,9 +132,10 @@ def test_body_of_another_shape_returns_400(owner_client: FlaskClient, body: Any)
 def test_webhook_limit_holds_for_concurrent_requests(
     kept: Connection, owner_client: FlaskClient, reader: Engine
 ):
+    app = make_webhook_app(reader)
+
     def ask(number: int) -> int:
-        client = make_webhook_app(reader).test_client()
-        status: int = register(client, f"{URL}/{number % 8}").status_code
+        status: int = register(app.test_client(), f"{URL}/{number % 8}").status_code
         return status
 
     with ThreadPoolExecutor(8) as pool:
