@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page packaging proxy hsm backup upgrade prometheus screenshots check format bench chaos drill fuzz replay contracts settings catalogue openapi lock clean
+.PHONY: help setup prerequisites demo test page packaging proxy machines hsm backup engine failover upgrade prometheus screenshots check format bench chaos drill fleet fuzz replay contracts settings catalogue openapi lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -59,17 +59,27 @@ test: setup ## Run the whole suite
 	@# the longest wait for processes that they start.
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
-page: setup ## Tests of the market page in a headless Chromium: CHROMIUM, or one on the PATH
+page: setup ## Tests of the pages (market, transfers, status, docs) in a headless Chromium: CHROMIUM, or one on the PATH
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/system/page $(PYTEST)
 
 proxy: setup ## Tests of deploy/nginx.conf against a real nginx: Debian's nginx-light
 	$(BIN)/python -m pytest tests/api/proxy $(PYTEST)
+
+machines: setup ## Tests of several API machines with Debian's pgbouncer and haproxy, and a replica
+	$(BIN)/python -m pytest tests/api/machines $(PYTEST)
+	$(BIN)/python -m pytest --pgbouncer $(addprefix tests/api/,auth quotes transfers actions webhooks) $(addprefix tests/api/test_,orderbook.py books.py intents.py providers.py rate_limits.py routes.py status.py health.py warehouse_metrics.py) $(PYTEST)
 
 hsm: setup ## Tests of PKCS#11 keys on a token of SoftHSM: Debian's softhsm2
 	$(BIN)/python -m pytest tests/relay/hsm $(PYTEST)
 
 backup: setup ## Commands of docs/operations/backup.md: Debian's postgresql and pgbackrest
 	$(BIN)/python -m pytest tests/system/restore $(PYTEST)
+
+failover: setup ## Commands of docs/operations/failover.md under load: Debian's postgresql
+	$(BIN)/python -m pytest tests/system/failover $(PYTEST)
+
+engine: setup ## Backfills, daily figures and exports on Celery workers: Debian's rabbitmq-server, iproute2; as root
+	$(BIN)/python -m pytest tests/system/engine $(PYTEST)
 
 upgrade: setup ## Upgrade from an earlier revision (FROM, HEAD~1) while the API serves
 	$(if $(FROM),ISTHMUS_UPGRADE_FROM=$(FROM)) $(BIN)/python -m pytest tests/system/upgrade $(PYTEST)
@@ -80,7 +90,7 @@ prometheus: setup ## Tests of deploy/prometheus and deploy/grafana: Debian's pro
 packaging: setup ## Tests of systemd's units and of the image: Debian's systemd, mmdebstrap, buildah; as root
 	$(BIN)/python -m pytest tests/deploy/packaging $(PYTEST)
 
-screenshots: setup ## Take the docs' pictures of the market page from a demo; needs Chromium
+screenshots: setup ## Take the docs' pictures of the market from a demo; needs Chromium
 	$(BIN)/python -m tests.system.page.screenshots
 
 check: setup ## Formatter, linter, types, import rules
@@ -88,7 +98,7 @@ check: setup ## Formatter, linter, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/mypy warehouse_schema indexer relay pipelines api clients/python devnet tests
 	node_modules/.bin/prettier --check --log-level warn .
-	node_modules/.bin/tsc -p api/market
+	node_modules/.bin/tsc -p api/pages
 	$(BIN)/python -m pytest -q tests/architecture -p no:randomly
 
 format: setup ## Format and sort what can be
@@ -104,6 +114,9 @@ chaos: setup ## 200 runs of ingestion, 520 transfers under kills, reorgs and lie
 
 drill: setup ## Faults in a running system under a real Prometheus: alerts and runbook; ONLY=alert, needs root
 	$(BIN)/python -m tests.system.drill $(ONLY)
+
+fleet: setup ## Four hosts in network namespaces under load and faults; PART=load or faults, OPTIONS, QUICK=1; needs root
+	$(if $(QUICK),$(BIN)/python -m pytest tests/system/fleet $(PYTEST),$(BIN)/python -m tests.system.fleet $(PART) $(OPTIONS))
 
 fuzz: setup ## The real server under generated requests, tokens, XDR and headers; MINUTES (10), SEED
 	$(BIN)/python -m tests.system.fuzz
@@ -122,7 +135,7 @@ catalogue: setup ## Write docs/metrics.md and deploy/grafana/ from their tables
 	$(BIN)/python -m tests.architecture.metrics_document
 	$(BIN)/python -m tests.architecture.dashboards
 
-openapi: setup ## Write clients/python/openapi.json from the app
+openapi: setup ## Write clients/python/openapi.json and the amounts of docs/api.md from the app
 	$(BIN)/python -m tests.architecture.client_document
 
 lock: $(TOOLS) ## Write the lock files from pyproject.toml and package.json

@@ -16,18 +16,22 @@ from api.deps import Deps, register_deps
 from api.document.views import document, register_documents
 from api.errors import BadRequest, register_error_handlers
 from api.health.views import health
-from api.market.views import market
 from api.metrics import register_request_metrics
 from api.openapi import openapi
 from api.orderbook.books import Books
+from api.orderbook.history import PriceHistoryCache
+from api.orderbook.ready import ReadyResponses
 from api.orderbook.views import orderbook, register_books
+from api.pages.views import pages
 from api.parsing import MAX_BODY_BYTES, validate_query
 from api.quotes.views import quotes
 from api.rate_limits import register_rate_limits
+from api.reads import register_positions
 from api.request_log import log_failure, register_request_log
 from api.responses import OrjsonProvider
 from api.routes.views import routes
 from api.server_errors import register_body_errors
+from api.status.recent import RecentStatus, register_status
 from api.status.views import status
 from api.stream.socket import register_stream, stream
 from api.transfers.views import transfers
@@ -57,23 +61,27 @@ def create_app(deps: Deps) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     register_deps(app, deps)
     init_authenticator(app, deps)
-    register_books(app, Books(deps.engine, deps.network.stellar.id, deps.listener))
+    books = Books(deps.engine, deps.network.stellar.id, deps.listener)
+    register_books(app, books, PriceHistoryCache(deps.engine))
+    register_status(app, RecentStatus(deps.status_seconds))
     register_stream(app, deps)
     register_documents(app, openapi=lambda: openapi(app), asyncapi=asyncapi)
     register_request_log(app)
     register_request_metrics(app, deps.metrics)
     register_browser_headers(app, deps.web)
     register_rate_limits(app, deps.limiter)
+    register_positions(app)
     app.before_request(_validate_body)
     app.before_request(validate_query)
     register_error_handlers(app)
     register_body_errors(app)
     for blueprint in (
-        *(health, auth, session, document, market),
+        *(health, auth, session, document, pages),
         *(routes, status, quotes, transfers, actions, webhooks),
         *(orderbook, stream),
     ):
         app.register_blueprint(blueprint)
+    app.wsgi_app = ReadyResponses(app.wsgi_app, books, deps)  # type: ignore[method-assign]
     return app
 
 

@@ -16,10 +16,11 @@ ANY_ORIGIN = "*"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REQUEST_HEADERS = (
     *("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "X-Request-Id"),
+    "X-Position",
 )
 """Headers that a page may send."""
 EXPOSED_HEADERS = (
-    *("X-Ledger", "X-Ledger-Age", "ETag", "Retry-After", "X-Request-Id"),
+    *("X-Ledger", "X-Ledger-Age", "X-Position", "ETag", "Retry-After", "X-Request-Id"),
     *("RateLimit", "RateLimit-Policy", "Deprecation", "Sunset", "Location"),
 )
 """Headers that a page may read."""

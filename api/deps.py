@@ -17,7 +17,9 @@ from api.metrics import Metrics
 from api.notifications import NotificationListener
 from api.ports import Accounts, EvmSource, FeeSource, StellarSource
 from api.rate_limits import RateBudgets, RateLimiter
+from api.replica import Replica
 from api.settings import QUOTE_SECONDS, TRANSFER_SECONDS
+from api.shutdown import GracefulShutdown
 from api.stream.limits import StreamLimits
 from indexer.config.networks import Network
 from warehouse_schema.identifiers import UnixSeconds
@@ -30,13 +32,16 @@ class Deps:
     """Everything a view reaches beyond its request. A feature whose dependency is None is off."""
 
     engine: Engine
-    """The warehouse, under the api's role."""
+    """The warehouse's primary, under the api's role."""
     network: Network
     clock: Callable[[], UnixSeconds]
     """Wall clock: for expiries and ages, never for what a ledger decides."""
+    replica: Replica | None = None
+    """A replica that some reads may use (`api.reads`)."""
     listener: NotificationListener | None = None
     """Reports commits; without it every answer reads the warehouse."""
     stream: StreamLimits = field(default_factory=StreamLimits)
+    shutdown: GracefulShutdown = field(default_factory=GracefulShutdown)
     web: BrowserPolicy = field(default_factory=BrowserPolicy)
     metrics: Metrics = field(default_factory=Metrics)
     limiter: RateLimiter = field(default_factory=lambda: RateLimiter(RateBudgets()))
@@ -55,6 +60,8 @@ class Deps:
     stellar: StellarSource | None = None
     webhook_key: str | None = None
     """Public key of the webhook sender."""
+    status_seconds: float = 0.0
+    """How long an answer of `/v1/status` is served; 0: each request reads."""
     quote_seconds: int = QUOTE_SECONDS
     """Lifetime of a quote."""
     transfer_seconds: int = TRANSFER_SECONDS
@@ -64,6 +71,18 @@ class Deps:
 def register_deps(app: Flask, deps: Deps) -> None:
     """Give an app its dependencies."""
     app.extensions[_KEY] = deps
+
+
+def deps_of(app: Flask) -> Deps:
+    """The dependencies of an app, outside of a request."""
+    found: Deps = app.extensions[_KEY]
+    return found
+
+
+def shutdown_of(app: object) -> GracefulShutdown | None:
+    """The shutdown of an app; None if it is none of ours."""
+    found: Deps | None = app.extensions.get(_KEY) if isinstance(app, Flask) else None
+    return None if found is None else found.shutdown
 
 
 def deps() -> Deps:

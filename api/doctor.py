@@ -50,7 +50,9 @@ CERTIFICATE = Check(
     "home.certificate",
     "The certificates of ISTHMUS_URL and of the home domain are valid for their names, by this "
     f"machine's trusted roots, for {MIN_CERTIFICATE_DAYS} days or more.",
-    "Renew the certificate, and look why it was not renewed; serve the whole chain.",
+    "Renew the certificate, and look why it was not renewed; serve the whole chain. Of a "
+    "certificate that no public authority signed, make this machine trust the root: "
+    "`update-ca-certificates`, or SSL_CERT_FILE for the doctor alone.",
 )
 PROXIES = Check(
     "home.proxies",

@@ -51,6 +51,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "BAD_IDEMPOTENCY_KEY": Code(400, "`Idempotency-Key` is missing or malformed."),
         "BAD_SUBMISSION": Code(400, "The submission lacks a member of its kind, or has another."),
         "BAD_CURSOR": Code(400, "`before` is not an ISO 8601 time."),
+        "BAD_POSITION": Code(400, "`X-Position` is not of an earlier answer of this service."),
         "BAD_AFTER": Code(400, "`after` is not the number of a ledger or of an event of yours."),
         "BAD_WEBHOOK_URL": Code(400, "`url` is not an https URL with a host name."),
         "BAD_MEMO": Code(400, "Accounts are not divided by memo: leave it out."),

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from api.browser_headers import METHODS
 from api.load_shedding import ShedReason
+from api.replica import ReadOutcome
 from indexer.metrics.catalogue import API
 from indexer.metrics.collectors import new_collector
 from indexer.metrics.collectors import registry as process_registry
@@ -47,6 +48,7 @@ class Metrics:
         self._refused = counter("rate_limited")
         self._shed = counter("requests_shed")
         self._logins = counter("logins")
+        self._replica_reads = counter("replica_reads")
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def request_answered(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -72,6 +74,10 @@ class Metrics:
     def login(self, kind: str, result: str) -> None:
         """An attempt to sign in; `result` is `ok` or the code of the error."""
         self._logins.labels(kind, result).inc()
+
+    def replica_read(self, outcome: ReadOutcome) -> None:
+        """A read that a replica may answer (`api.reads`)."""
+        self._replica_reads.labels(outcome).inc()
 
     def stream_opened(self) -> None:
         """A client connected."""

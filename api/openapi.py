@@ -12,7 +12,10 @@ from flask import Flask
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 
+from api.amounts import TWO_STYLES, amount_table
 from api.auth.owner import RULES, public
+from api.deps import deps_of
+from api.document.requests import RequestExample, links, request_examples
 from api.errors import CODES
 from api.operation import (
     IF_MATCH,
@@ -28,6 +31,7 @@ from api.operation import (
 )
 from api.parsing import JSON
 from api.rate_limits import UNLIMITED_PATHS
+from api.reads import POSITION, POSITION_DOC
 from api.webhooks.schema import TRANSFER_CHANGED
 
 Json = dict[str, Any]
@@ -68,8 +72,6 @@ providers who swap USDC for fiat money.
 
 - Every error is JSON: `message` is for people and may change, `code` is stable.
 - New members may be added at any time: ignore unknown members.
-- Amounts are strings: decimals with 7 places in the order book, integers in base units of the
-  chain's asset on routes.
 - Every `GET` path also answers `HEAD`, and every path `OPTIONS`.
 - The log has a request under your `X-Request-Id` (8 to 64 of `A-Za-z0-9._-`), if you send one.
 - The [stream](/asyncapi.json) sends changes of the order book.
@@ -85,6 +87,7 @@ _BEARER: Json = {
 def openapi(app: Flask) -> Json:
     """The document."""
     components = Components()
+    requests = request_examples(deps_of(app).network)
     paths: dict[str, Json] = {}
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
         operation = operation_of(app.view_functions[rule.endpoint])
@@ -97,10 +100,15 @@ def openapi(app: Flask) -> Json:
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
             path = paths.setdefault(template(rule.rule), {})
             path[method.lower()] = {
-                **_operation(operation, refusals, components),
+                **_operation(
+                    operation if is_public else _with_position(operation),
+                    refusals,
+                    components,
+                    requests.get(operation.name, RequestExample()),
+                ),
                 "security": [] if is_public else [{"bearer": []}],
             }
-    return {
+    document: Json = {
         "openapi": "3.1.0",
         "info": {
             "title": "Isthmus",
@@ -117,6 +125,19 @@ def openapi(app: Flask) -> Json:
             "securitySchemes": {"bearer": _BEARER},
         },
     }
+    document["info"]["description"] += f"\n\n{TWO_STYLES}\n{_folded(amount_table(document))}"
+    return document
+
+
+def _folded(table: str) -> str:
+    """A long table that `/docs` shows on a click."""
+    return f"<details><summary>The unit of each amount</summary>\n\n{table}\n</details>"
+
+
+def _with_position(operation: Operation) -> Operation:
+    """Every answer to a request with a token names a position."""
+    answers = [replace(each, headers=(*each.headers, POSITION_DOC)) for each in operation.answers]
+    return replace(operation, answers=answers)
 
 
 def template(rule: str) -> str:
@@ -138,6 +159,7 @@ def _refusals(operation: Operation, *, is_public: bool, is_counted: bool) -> _Re
     for table in (
         {400: ("REPEATED_PARAMETER",)} if is_queried else {},
         {412: ("NOT_THE_SAME",)} if IF_MATCH in operation.parameters else {},
+        {400: ("BAD_POSITION",)} if POSITION in operation.parameters else {},
         {} if is_public else GUARDED,
         COUNTED if is_counted else {},
         EVERYWHERE,
@@ -213,7 +235,9 @@ _ERROR: Json = {
 }
 
 
-def _operation(operation: Operation, refusals: _Refusals, components: Components) -> Json:
+def _operation(
+    operation: Operation, refusals: _Refusals, components: Components, request: RequestExample
+) -> Json:
     responses = {
         **{str(status): _refusal(operation, status, refusals[status]) for status in refusals},
         **{str(each.status): _answer(operation, each, components) for each in operation.answers},
@@ -222,14 +246,19 @@ def _operation(operation: Operation, refusals: _Refusals, components: Components
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "parameters": [_parameter(parameter) for parameter in operation.parameters],
+        "parameters": [
+            _parameter(each, request.parameters.get(each.name)) for each in operation.parameters
+        ],
         "responses": dict(sorted(responses.items())),
     }
     if operation.description:
         shown["description"] = operation.description
     if operation.body is not None:
         schema = components.schema(operation.body, "validation")
-        shown["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+        media: Json = {"schema": schema}
+        if request.body is not None:
+            media["example"] = request.body
+        shown["requestBody"] = {"required": True, "content": {JSON: media}}
     return shown
 
 
@@ -251,14 +280,15 @@ def _callback(callback: CallbackDoc, components: Components) -> Json:
     }
 
 
-def _parameter(parameter: Parameter) -> Json:
-    return {
+def _parameter(parameter: Parameter, example: str | int | None = None) -> Json:
+    shown = {
         "name": parameter.name,
         "in": parameter.place,
         "required": parameter.required,
         "description": parameter.meaning,
         "schema": dict(parameter.schema),
     }
+    return shown if example is None else shown | {"example": example}
 
 
 def _answer(operation: Operation, answer: ResponseDoc, components: Components) -> Json:
@@ -272,6 +302,8 @@ def _answer(operation: Operation, answer: ResponseDoc, components: Components) -
         if example is not None:
             media["example"] = example
         shown["content"] = {answer.media_type: media}
+        if linked := links(operation.name):
+            shown["links"] = linked
     return shown
 
 

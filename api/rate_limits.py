@@ -17,7 +17,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -32,6 +32,10 @@ logger = logging.getLogger(__name__)
 
 READS, SIGN_IN, OWNER = "reads", "sign_in", "owner"
 BUDGETS = (READS, SIGN_IN, OWNER)
+
+POLICY_HEADER, LIMIT_HEADER = "RateLimit-Policy", "RateLimit"
+REFUSED_KEY = "isthmus.refused"
+"""Of a WSGI environment: the error of a request that was counted and refused before the app."""
 
 _KEY = "isthmus_rates"
 UNLIMITED_PATHS = frozenset({"/healthz"})
@@ -123,8 +127,8 @@ class RateLimiter:
             f"try again in {window.reset_seconds} s",
             headers={
                 "Retry-After": str(window.reset_seconds),
-                "RateLimit-Policy": window.policy,
-                "RateLimit": window.limit,
+                POLICY_HEADER: window.policy,
+                LIMIT_HEADER: window.limit,
             },
         )
 
@@ -153,6 +157,9 @@ def _count_address() -> None:
     path = request.path
     if path in UNLIMITED_PATHS:
         return
+    refused: TooManyRequests | None = request.environ.get(REFUSED_KEY)
+    if refused is not None:
+        raise refused
     budget = SIGN_IN if path in _SIGN_IN_PATHS and request.method != "OPTIONS" else READS
     _count(budget, client_network(request.remote_addr or ""))
 
@@ -172,10 +179,17 @@ def _count(budget: str, client: str) -> None:
 def _add_headers(response: Response) -> Response:
     """The remainder of each budget that counted the request; a 429 has its own headers."""
     windows: list[RateWindow] = g.get("rate_windows", [])
-    if windows and "RateLimit" not in response.headers:
-        response.headers["RateLimit-Policy"] = ", ".join(window.policy for window in windows)
-        response.headers["RateLimit"] = ", ".join(window.limit for window in windows)
+    if windows and LIMIT_HEADER not in response.headers:
+        response.headers.extend(window_headers(windows))
     return response
+
+
+def window_headers(windows: Sequence[RateWindow]) -> list[tuple[str, str]]:
+    """What an answer says of the budgets that counted its request."""
+    return [
+        (POLICY_HEADER, ", ".join(window.policy for window in windows)),
+        (LIMIT_HEADER, ", ".join(window.limit for window in windows)),
+    ]
 
 
 @lru_cache(maxsize=4096)

@@ -8,10 +8,11 @@ walks all keys in a thread; it has none for Postgres.
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Engine, case, delete, func, select
+from sqlalchemy import Engine, Integer, bindparam, case, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.sql.dml import ReturningInsert
 
 from warehouse_schema.access import rate_counts
 
@@ -72,6 +73,28 @@ class MemoryRateStorage:
             del self._windows[first]
 
 
+def _count_statement() -> ReturningInsert[Any]:
+    table = rate_counts.c
+    is_over = table.ends_at <= func.now()
+    seconds = bindparam("seconds", type_=Integer)
+    first = insert(rate_counts).values(
+        key=bindparam("counted_key"),
+        hits=1,
+        ends_at=func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds),
+    )
+    return first.on_conflict_do_update(
+        index_elements=[table.key],
+        set_={
+            "hits": case((is_over, first.excluded.hits), else_=table.hits + 1),
+            "ends_at": case((is_over, first.excluded.ends_at), else_=table.ends_at),
+        },
+    ).returning(table.hits, func.extract("epoch", table.ends_at - func.now()))
+
+
+_COUNT = _count_statement()
+"""Built once: building it takes longer than running it."""
+
+
 class PostgresRateStorage:
     """Counts that all processes share, by the database's clock; one statement a request.
 
@@ -87,20 +110,9 @@ class PostgresRateStorage:
 
     def hit(self, key: str, seconds: int) -> Hit:
         """Count one request: atomic across processes."""
-        table = rate_counts.c
-        is_over = table.ends_at <= func.now()
-        first = insert(rate_counts).values(
-            key=key, hits=1, ends_at=func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
-        )
-        count = first.on_conflict_do_update(
-            index_elements=[table.key],
-            set_={
-                "hits": case((is_over, first.excluded.hits), else_=table.hits + 1),
-                "ends_at": case((is_over, first.excluded.ends_at), else_=table.ends_at),
-            },
-        ).returning(table.hits, func.extract("epoch", table.ends_at - func.now()))
         with self._engine.connect() as connection:
-            hits, remaining = connection.execute(count).one()
+            given = {"counted_key": key, "seconds": seconds}
+            hits, remaining = connection.execute(_COUNT, given).one()
         now = self._monotonic()
         if now >= self._sweep_at:
             self._sweep_at = now + _SWEEP_SECONDS

@@ -17,6 +17,7 @@ from indexer.tracing import now, record_root_span, record_span
 
 logger = logging.getLogger(__name__)
 
+ID_HEADER = "X-Request-Id"
 _START = "/v1/transfers"
 _CLIENT_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
@@ -43,30 +44,36 @@ def register_request_log(app: Flask) -> None:
     app.after_request(_end)
 
 
-def _begin() -> None:
+def begin_request(given: str) -> str:
+    """The request's id: the client's, unless that is malformed. The thread's lines have it."""
     # A proxy's id connects its log with ours; any other text is not let into the log.
-    given = request.headers.get("X-Request-Id", "")
-    g.request_id = given if _CLIENT_ID.fullmatch(given) else secrets.token_hex(16)
+    request_id = given if _CLIENT_ID.fullmatch(given) else secrets.token_hex(16)
     # A thread serves one request after the other.
-    replace_log_context(request_id=g.request_id)
+    replace_log_context(request_id=request_id)
+    return request_id
+
+
+def log_request(request_id: str, method: str, path: str, status: int, seconds: float) -> None:
+    """The line of a request that is answered."""
+    milliseconds = round(seconds * 1000, 1)
+    logger.info(
+        # repr: a path may hold line breaks.
+        "request id=%s method=%s path=%r status=%d ms=%.1f",
+        *(request_id, method, path, status, milliseconds),
+        extra={"method": method, "path": path, "status": status, "ms": milliseconds},
+    )
+
+
+def _begin() -> None:
+    g.request_id = begin_request(request.headers.get(ID_HEADER, ""))
     g.request_began = time.perf_counter()
     g.request_began_at = now()
 
 
 def _end(response: Response) -> Response:
-    response.headers["X-Request-Id"] = g.request_id
-    milliseconds = round((time.perf_counter() - g.request_began) * 1000, 1)
-    logger.info(
-        # repr: a path may hold line breaks.
-        "request id=%s method=%s path=%r status=%d ms=%.1f",
-        *(g.request_id, request.method, request.path, response.status_code, milliseconds),
-        extra={
-            "method": request.method,
-            "path": request.path,
-            "status": response.status_code,
-            "ms": milliseconds,
-        },
-    )
+    response.headers[ID_HEADER] = g.request_id
+    seconds = time.perf_counter() - g.request_began
+    log_request(g.request_id, request.method, request.path, response.status_code, seconds)
     _trace(response.status_code)
     return response
 

@@ -1,4 +1,4 @@
-"""HTTP responses: JSON by orjson, entity tags, gzip, and a bounded cache of finished bodies."""
+"""HTTP responses: JSON by orjson, entity tags, gzip, finished bodies and a bounded cache."""
 
 import gzip
 import hashlib
@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from http import HTTPStatus
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 from flask import Response, request
@@ -20,6 +20,17 @@ from api.errors import ApiError, error_response
 from warehouse_schema.identifiers import UnixSeconds
 
 K = TypeVar("K", bound=Hashable)
+
+
+class Sized(Protocol):
+    """What a cache bounded by bytes holds."""
+
+    @property
+    def size(self) -> int:
+        """Approximate memory in bytes."""
+
+
+V = TypeVar("V", bound=Sized)
 
 MIN_GZIP_BYTES = 1_400
 """A smaller body fits one packet anyway."""
@@ -78,37 +89,37 @@ class StoredBody:
         return _BODY_OVERHEAD_BYTES + len(self.plain) * 5 // 4
 
 
-class BodyCache(Generic[K]):
-    """LRU cache of bodies by key, bounded by bytes. Threads share it."""
+class BoundedCache(Generic[K, V]):
+    """LRU cache by key, bounded by bytes. Threads share it."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._bodies: OrderedDict[K, StoredBody] = OrderedDict()
+        self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: K) -> StoredBody | None:
-        """The body, if it is cached."""
+    def get(self, key: K) -> V | None:
+        """The value, if it is cached."""
         with self._lock:
-            body = self._bodies.get(key)
-            if body is not None:
-                self._bodies.move_to_end(key)
-            return body
+            value = self._values.get(key)
+            if value is not None:
+                self._values.move_to_end(key)
+            return value
 
-    def put(self, key: K, body: StoredBody) -> None:
-        """Cache the body, unless it is larger than the whole cache."""
-        if body.size > self._max_bytes:
+    def put(self, key: K, value: V) -> None:
+        """Cache the value, unless it is larger than the whole cache."""
+        if value.size > self._max_bytes:
             return
         with self._lock:
-            replaced = self._bodies.pop(key, None)
-            self._bodies[key] = body
-            self._bytes += body.size - (replaced.size if replaced else 0)
+            replaced = self._values.pop(key, None)
+            self._values[key] = value
+            self._bytes += value.size - (replaced.size if replaced else 0)
             while self._bytes > self._max_bytes:
-                _, evicted = self._bodies.popitem(last=False)
+                _, evicted = self._values.popitem(last=False)
                 self._bytes -= evicted.size
 
     def __len__(self) -> int:
-        return len(self._bodies)
+        return len(self._values)
 
 
 def cacheable(response: Response, *, version: str = "") -> Response:

@@ -12,9 +12,9 @@ from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
 from gunicorn.glogging import Logger
 
+from api.sessions import require_sound_sessions
 from api.settings import load_all_settings
 from indexer.config.metrics import set_metrics_folder
-from indexer.config.warehouse import database_url
 from indexer.errors import ConfigurationError
 from indexer.logs import adopt_loggers
 from warehouse_schema.configuration import explain
@@ -27,12 +27,12 @@ SILENCE_SECONDS = 300
 """Gunicorn kills a worker after it. A worker's imports exceed gunicorn's default of 30 s on a busy
 machine, and a killed worker would start over without end."""
 GRACE_SECONDS = 4
-"""Time for running requests after the signal to stop."""
+"""Time for running requests after the signal to stop, or after `ISTHMUS_SHUTDOWN_SECONDS`."""
 KEEP_ALIVE_SECONDS = 75
 """Longer than a proxy keeps its side open (60 s for most). Otherwise the proxy could send a request
 into a connection that we are closing. An idle connection takes no thread."""
 MAX_WORKERS = 8
-"""By default; each may hold 9 connections of Postgres, whose default is 100."""
+"""By default; each may hold 10 connections of Postgres, whose default is 100."""
 OPEN_FILES = 65_536
 """Limit of open files of a worker, if the system allows it; each client and stream is one."""
 MAX_CONNECTIONS = 4_000
@@ -47,7 +47,7 @@ _NO_PROXY = (
 def serve(app: str, *, bind: str, workers: int) -> None:
     """Serve a WSGI app, `module:name`, until a signal. Raises `ConfigurationError`."""
     settings, own = load_all_settings()
-    database_url(settings)
+    require_sound_sessions(settings, own)
     if not own.proxies:
         logger.warning(_NO_PROXY)
     if own.metrics and (port := own.metrics.rpartition(":")[2]) == bind.rpartition(":")[2]:
@@ -63,7 +63,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
         *("--workers", str(workers)),
         *("--worker-class", "api.worker.Worker", "--threads", str(THREADS)),
         *("--timeout", str(SILENCE_SECONDS)),
-        *("--graceful-timeout", str(GRACE_SECONDS)),
+        *("--graceful-timeout", str(own.shutdown_seconds + GRACE_SECONDS)),
         *("--keep-alive", str(KEEP_ALIVE_SECONDS)),
         # No header may set a request's scheme or path: any client could send it.
         *("--forwarded-allow-ips", "", "--forwarder-headers", ""),

@@ -25,6 +25,7 @@ from indexer.config.settings import (
 )
 from indexer.errors import ConfigurationError
 from warehouse_schema.configuration import load_configuration
+from warehouse_schema.location import postgres_url
 from warehouse_schema.variables import Count, Variables, variable, within
 
 OFF = "off"
@@ -102,6 +103,22 @@ def _missing_stellar_node(given: Mapping[str, str]) -> str | None:
 class ApiSettings(Variables):
     """One frozen view of the environment."""
 
+    pooler_url: Annotated[str | None, BeforeValidator(postgres_url)] = variable(
+        "ISTHMUS_POOLER_URL",
+        "api.pooler_url",
+        "a pooler in transaction mode in front of the warehouse, for requests, `postgresql://…` "
+        "with the login of `deploy/pooled-login.sql`; unset: `DATABASE_URL`, as for LISTEN",
+        has_file=True,
+        hidden=True,
+    )
+    replica_url: Annotated[str | None, BeforeValidator(postgres_url)] = variable(
+        "ISTHMUS_REPLICA_URL",
+        "api.replica_url",
+        "a streaming replica of the warehouse that some reads may use, directly or through a "
+        "pooler, with the same login; unset: none",
+        has_file=True,
+        hidden=True,
+    )
     streams: Count = variable(
         "ISTHMUS_STREAMS",
         "api.streams",
@@ -116,6 +133,13 @@ class ApiSettings(Variables):
     )
     proxies: Count = variable(
         "ISTHMUS_PROXIES", "api.proxies", "proxies in front that add to `X-Forwarded-For`", 0
+    )
+    shutdown_seconds: Annotated[int, within(0, 300)] = variable(
+        "ISTHMUS_SHUTDOWN_SECONDS",
+        "api.shutdown_seconds",
+        "seconds from SIGTERM in which the API still answers while `/readyz` says 503 and streams "
+        "end one by one, 0 to 300: for load balancers, 10 or more",
+        0,
     )
     origins: Annotated[frozenset[str], BeforeValidator(_origins)] = variable(
         "ISTHMUS_ORIGINS",

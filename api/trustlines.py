@@ -6,6 +6,7 @@ from pydantic import Field
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
+from api.amounts import STROOPS, amount
 from api.deps import deps, require_accounts, snapshot
 from api.text_types import BaseUnitsText
 from indexer.actions.onboarding import FEE_BID, reserves
@@ -34,7 +35,7 @@ class NeededTrustline(TypedDict):
     ]
     reserve: Annotated[
         BaseUnitsText,
-        Field(description="Stroops that the owner needs to open it: reserves and fees."),
+        amount(STROOPS, "15000100", "What the owner needs to open it: reserves and fees."),
     ]
     sponsored: Annotated[
         bool,

@@ -23,16 +23,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from api.availability import followed_chains
 from api.certificates import CertificateWatch
 from api.deps import read_snapshot
 from indexer.analytics.reconciliation import ReconciliationCheck
 from indexer.config.networks import Network
-from indexer.facts.health import REASON_TEXTS, assess
-from indexer.facts.status import ChainStatus, chain_status_on
+from indexer.facts.health import REASON_TEXTS
 from indexer.metrics.catalogue import CATALOGUE
 from indexer.policy.relay_accounts import AccountProblem
+from indexer.service_status.fold import ChainState, chain_states
 from indexer.transfers import state_machine
+from warehouse_schema.engine import hosts_of
 from warehouse_schema.facts import alarms, cursors, message_polls
 from warehouse_schema.intake import webhook_removals, webhooks
 from warehouse_schema.projections import reconciliation, transfer_events, transfer_states
@@ -47,6 +47,16 @@ _REPLICATION = text("""
                pg_current_wal_lsn(), coalesce(confirmed_flush_lsn, restart_lsn)) AS behind
       FROM pg_replication_slots
      WHERE restart_lsn IS NOT NULL AND NOT pg_is_in_recovery()
+""")
+# `sync_state` is shown to members of pg_monitor alone, the application's name to everybody.
+_SYNCHRONOUS = text("""
+    SELECT current_setting('synchronous_standby_names') AS names,
+           count(*) FILTER (WHERE coalesce(
+               sync_state IN ('sync', 'quorum'),
+               application_name <> ''
+               AND strpos(current_setting('synchronous_standby_names'), application_name) > 0
+           )) AS connected
+      FROM pg_stat_replication
 """)
 _ARCHIVE_AGE = text("""
     SELECT extract(epoch FROM clock_timestamp() - coalesce(last_archived_time, stats_reset))
@@ -127,9 +137,8 @@ class WarehouseMetrics(Collector):
             figures.add("certificate_seconds_left", self.certificate.seconds_left())
 
     def _add_chains(self, figures: _Figures, conn: Connection) -> None:
-        statuses = followed_chains(self.network, chain_status_on(conn, self.network))
-        for status in statuses:
-            self._add_chain(figures, status)
+        for state in chain_states(conn, self.network):
+            _add_chain(figures, state)
         now = func.extract("epoch", func.clock_timestamp())
         age = cast(func.greatest(0, now - cursors.c.head_time), Float)
         for row in conn.execute(select(cursors.c.chain, age.label("age"))):
@@ -145,19 +154,6 @@ class WarehouseMetrics(Collector):
         for row in conn.execute(polls):
             figures.add("messages_polled", row.number, row.service)
 
-    def _add_chain(self, figures: _Figures, status: ChainStatus) -> None:
-        chain, found = status.chain, assess(self.network.chain(status.chain), status)
-        figures.add("chain_height", status.height, chain)
-        figures.add("chain_head_height", status.head_height, chain)
-        figures.add("ingestion_lag_seconds", status.lag_seconds, chain)
-        figures.add("ingestion_idle_seconds", status.idle_seconds, chain)
-        figures.add("follower_silent_seconds", status.silent_seconds, chain)
-        figures.add("chain_well", found.is_well, chain)
-        for reason in REASON_TEXTS:
-            figures.add("chain_unwell", found.reason == reason, chain, reason)
-        figures.add("protocol_ahead", status.protocol_ahead or 0, chain)
-        figures.add("quarantined_ledgers", status.quarantined, chain)
-
     def _add_postgres(self, figures: _Figures, conn: Connection) -> None:
         before = self.clock()
         stored = conn.scalar(select(cast(func.extract("epoch", func.clock_timestamp()), Float)))
@@ -168,7 +164,25 @@ class WarehouseMetrics(Collector):
         figures.add("database_bytes", conn.scalar(size))
         for row in conn.execute(_REPLICATION):
             figures.add("replication_lag_bytes", row.behind, row.slot_name)
+        synchronous = conn.execute(_SYNCHRONOUS).one()
+        if synchronous.names or len(hosts_of(conn.engine.url)) > 1:
+            figures.add("synchronous_standbys", synchronous.connected)
         figures.add("wal_archive_age_seconds", conn.scalar(_ARCHIVE_AGE))
+
+
+def _add_chain(figures: _Figures, state: ChainState) -> None:
+    status, found = state.status, state.health
+    chain = status.chain
+    figures.add("chain_height", status.height, chain)
+    figures.add("chain_head_height", status.head_height, chain)
+    figures.add("ingestion_lag_seconds", status.lag_seconds, chain)
+    figures.add("ingestion_idle_seconds", status.idle_seconds, chain)
+    figures.add("follower_silent_seconds", status.silent_seconds, chain)
+    figures.add("chain_well", found.is_well, chain)
+    for reason in REASON_TEXTS:
+        figures.add("chain_unwell", found.reason == reason, chain, reason)
+    figures.add("protocol_ahead", status.protocol_ahead or 0, chain)
+    figures.add("quarantined_ledgers", status.quarantined, chain)
 
 
 def _add_transfers(figures: _Figures, conn: Connection) -> None:

@@ -24,8 +24,11 @@ from api.orderbook.queries import read_book
 from api.quotes.fees import LimitedFees
 from api.rate_limits import RateLimiter
 from api.rate_storage import PostgresRateStorage
+from api.replica import Replica
 from api.server import THREADS
 from api.settings import load_all_settings
+from api.shutdown import GracefulShutdown
+from api.status.recent import STATUS_SECONDS
 from api.stream.limits import StreamLimits
 from api.warehouse_metrics import WarehouseMetrics
 from indexer.chain_state.evm import open_evm_state
@@ -33,9 +36,10 @@ from indexer.chain_state.fees import open_fees
 from indexer.chain_state.stellar import open_stellar_state
 from indexer.config.settings import log_format
 from indexer.config.warehouse import open_engine
-from indexer.ingest.readers import open_accounts
+from indexer.ingest.stellar_readers import open_accounts
 from indexer.logs import configure_logging
 from indexer.tracing import start_tracing
+from warehouse_schema.engine import make_pooled_engine, warehouse_url
 from warehouse_schema.identifiers import UnixSeconds
 
 
@@ -47,7 +51,7 @@ def _book_age() -> int | None:
     """Seconds since the last folded ledger closed; None before the first."""
     with read_snapshot(_engine) as connection:
         book = read_book(connection, _settings.network.stellar.id)
-    return None if book is None else max(0, _now() - book.close_time)
+    return None if book is None else book.age(_now())
 
 
 configure_logging("api", log_format())
@@ -58,14 +62,36 @@ _sep10 = sep10_from_settings(_own, _settings.network.stellar.passphrase)
 _has_stellar_node = bool(_settings.nodes.get(_settings.network.stellar.id))
 _listener = NotificationListener(open_engine(_settings, "api", pool_size=1))
 _metrics = Metrics()
-_engine = open_engine(_settings, "api", pool_size=THREADS)
+_engine = (
+    open_engine(_settings, "api", pool_size=THREADS)
+    if _own.pooler_url is None
+    else make_pooled_engine(
+        warehouse_url(_own.pooler_url, "ISTHMUS_POOLER_URL"), "api", pool_size=THREADS
+    )
+)
+_replica = (
+    None
+    if _own.replica_url is None
+    else Replica(
+        make_pooled_engine(
+            warehouse_url(_own.replica_url, "ISTHMUS_REPLICA_URL"),
+            "api",
+            pool_size=THREADS,
+            connect_seconds=2,
+        ),
+        _engine,
+    )
+)
 app = create_app(
     Deps(
         engine=_engine,
+        replica=_replica,
+        status_seconds=STATUS_SECONDS,
         network=_settings.network,
         clock=_now,
         listener=_listener,
         stream=StreamLimits(clients=_own.streams, clients_per_address=_own.streams_per_address),
+        shutdown=GracefulShutdown(_own.shutdown_seconds),
         web=BrowserPolicy(_own.origins, _own.hsts_seconds),
         metrics=_metrics,
         limiter=RateLimiter(

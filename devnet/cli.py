@@ -46,7 +46,7 @@ def faucet(address: str | None, *, new: bool, amount: int, evm: str, stellar: st
     """Pay test money to an address on the chains of a demo that runs.
 
     0x…: ether, USDC and USDT0. G…: the account, and USDC and USDT0 where it trusts them. `--new`: a
-    new key on each chain, with all of that.
+    new key on each chain, with all of that, as `export NAME=…` for a shell.
     """
     if new == (address is not None):
         raise click.UsageError("name an address, or --new")

@@ -77,10 +77,18 @@ class Customer:
         self.api.close()
 
 
-def customer(name: str, api_url: str) -> Customer:
-    """The customer of that name, with the accounts that `open_accounts` funds."""
+def customer(name: str, api_url: str, *, domain: str | None = None) -> Customer:
+    """The customer of that name, with the accounts that `open_accounts` funds.
+
+    `domain`: host and port of the API's public URL, if it is another than `api_url`.
+    """
     key = keypair(name)
-    server = SignIn(PASSPHRASE, signing_key=address(SEP10), web_auth_domain=WEB_AUTH_DOMAIN)
+    server = SignIn(
+        PASSPHRASE,
+        home_domain=domain,
+        signing_key=address(SEP10),
+        web_auth_domain=domain or WEB_AUTH_DOMAIN,
+    )
     login = Login.with_key(key, server)
     # A transport of its own: a proxy that the environment names is for the world outside.
     api = Isthmus(api_url, login=login, transport=httpx.HTTPTransport(), timeouts=TIMEOUTS)

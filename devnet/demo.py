@@ -4,10 +4,11 @@ import json
 import logging
 import secrets
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,31 +16,43 @@ import httpx
 from sqlalchemy.exc import OperationalError
 
 from devnet import circle, services
-from devnet.customer_story import CustomerStory
+from devnet.customer_story import HOOKED, CustomerStory
+from devnet.customers import customer
 from devnet.databases import fresh_databases
+from devnet.day_check import day_problems
 from devnet.evm_node import DevnetError
+from devnet.history.origin import top_blocks
+from devnet.history.write import write_history
 from devnet.identity.check import sign_in_problems
 from devnet.identity.provider import StandIn, wallet
 from devnet.identity.server import serving
 from devnet.keys import RELAY, SPONSOR, in_files, make_keys, make_relay_keys
 from devnet.life import Life
 from devnet.local_http import TIMEOUTS, local_client
-from devnet.scenario import Log, Scenario
+from devnet.scenario import STORY_SECONDS, Log, Scenario
 from devnet.stellar.accounts import keypair
 from devnet.supervisor import PostgresService, Stopped, Supervisor, free_port
 from devnet.verify import NotCaughtUp, Service, Story, verify
 from devnet.webhook_receiver import Receiver, make_certificate, receiving
-from devnet.world import Pace, World, start_world
+from devnet.world import Origin, Pace, World, start_world
 from indexer.analytics.reconciliation import reconcile
+from indexer.chains.raw import Block
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres, open_engine
 from indexer.errors import IndexerError
 from isthmus_client import ClientError, Isthmus
 from warehouse_schema.configuration import child_environment
 from warehouse_schema.embedded import EmbeddedPostgresError
+from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import ChainId
 from warehouse_schema.migrate import MigrationRefused
 
 BLOCK_SECONDS = 1.0
+ORIGIN_HEIGHT = 1_000_000
+"""Both chains begin there: their generated history lies below."""
+
+_STATUS_READS = 10
+"""Until the status shows a reconciliation that has ended."""
 
 
 def run(outer: Settings, *, once: bool, seed: int, keep: bool) -> int:
@@ -102,7 +115,9 @@ def _play(
     log(f"this demo begins from nothing; dropped: {', '.join(dropped) or 'nothing was there'}")
     with stages.timed("chains"):
         pace = Pace(block_seconds=BLOCK_SECONDS, ledger_seconds=None, ledger_clock="fixed")
-        world = start_world(supervisor, pace=pace)
+        # Before the scenario, whose first ledgers close in the past.
+        origin = Origin(ORIGIN_HEIGHT, int(time.time()) - STORY_SECONDS - 60)
+        world = start_world(supervisor, pace=pace, origin=origin)
     identity = StandIn()
     certificate = make_certificate(settings.home / "keys")
     with (
@@ -114,6 +129,9 @@ def _play(
     ):
         ports = services.choose_ports()
         settings = services.with_world(settings, world, circle_url)
+        with stages.timed("history"):
+            tops = top_blocks(settings.network, world)
+            _write_history(settings, tops, seed)
         variables = services.environment(settings, ports)
         page_password = secrets.token_urlsafe(16)
         with stages.timed("dagster"):
@@ -142,12 +160,15 @@ def _play(
             scenario = Scenario(world, seed, _watched(supervisor))
             story = scenario.play()
         with stages.timed("verification"):
-            problems = _verify(supervisor, settings, ports, story)
+            problems = _verify(supervisor, settings, ports, story, tops)
             problems += _verify_sign_in(ports, identity, story)
         if not problems:
             with stages.timed("transfers"):
                 problems = _serve_customers(supervisor, world, scenario, ports, receiver)
-                problems += _what_does_not_add_up(settings, ports)
+                problems += _what_does_not_add_up(supervisor, settings, ports)
+        if not problems:
+            with stages.timed("days"):
+                problems = _late_days(supervisor, settings)
         if not problems:
             with stages.timed("doctor"):
                 problems = _doctor_findings(everything)
@@ -156,6 +177,7 @@ def _play(
             _print_result()
         if not problems and not once:
             _print_addresses(settings, world, ports, story, page_password)
+            _print_owner(ports)
             _print_identity(identity, identity_url, ports, story)
             log(f"The configuration of all processes: . {environment_file}; isthmus doctor\n")
             with _reports_stop():
@@ -182,6 +204,21 @@ def _start_postgres(supervisor: Supervisor, settings: Settings, *, keep: bool) -
         supervisor.leave_running(postgres)
 
 
+def _write_history(settings: Settings, tops: Mapping[ChainId, Block], seed: int) -> None:
+    """Days of an earlier demo's history go; Dagster computes and exports the new ones."""
+    shutil.rmtree(settings.export_folder, ignore_errors=True)
+    owner, indexer = make_engine(database_url(settings)), open_engine(settings, "indexer")
+    try:
+        report = write_history(owner, indexer, settings.network, tops, seed=seed)
+    finally:
+        owner.dispose()
+        indexer.dispose()
+    log(
+        f"   {report.first} to {report.last}: {report.events} events, {report.quotes} quotes,"
+        f" {report.transfers} transfers"
+    )
+
+
 def _watched(supervisor: Supervisor) -> Log:
     """Prints a step, and checks the processes between two steps."""
 
@@ -193,13 +230,18 @@ def _watched(supervisor: Supervisor) -> Log:
 
 
 def _verify(
-    supervisor: Supervisor, settings: Settings, ports: services.Ports, story: Story
+    supervisor: Supervisor,
+    settings: Settings,
+    ports: services.Ports,
+    story: Story,
+    tops: Mapping[ChainId, Block],
 ) -> list[str]:
     engine = open_engine(settings, "analyst")
     try:
         # A transport of its own: a proxy that the environment names is for the world outside.
         with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), timeouts=TIMEOUTS) as api:
-            service = Service(api, engine, settings.network)
+            began = min(top.time for top in tops.values())
+            service = Service(api, engine, settings.network, began)
             return verify(story, service, log=log, check=supervisor.check)
     except NotCaughtUp as error:
         return [str(error)]
@@ -229,7 +271,9 @@ def _serve_customers(
         return [f"a customer was refused: {type(error).__name__}: {error}"]
 
 
-def _what_does_not_add_up(settings: Settings, ports: services.Ports) -> list[str]:
+def _what_does_not_add_up(
+    supervisor: Supervisor, settings: Settings, ports: services.Ports
+) -> list[str]:
     """Findings of the reconciliation job, run now; and that `/v1/status` shows them."""
     engine = open_engine(settings, "indexer")
     try:
@@ -239,9 +283,23 @@ def _what_does_not_add_up(settings: Settings, ports: services.Ports) -> list[str
     problems = [f"{each.check}: {each.detail}" for each in seen.findings]
     with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), timeouts=TIMEOUTS) as api:
         shown = api.status()
+        for _ in range(_STATUS_READS):
+            if shown.at is not None and shown.at >= seen.at:
+                break
+            # The API serves an answer for two seconds.
+            supervisor.wait(1.0)
+            shown = api.status()
     if shown.at is None or shown.at < seen.at or not shown.adds_up:
         problems.append(f"GET /v1/status shows {shown.as_json()}")
     return problems
+
+
+def _late_days(supervisor: Supervisor, settings: Settings) -> list[str]:
+    engine = open_engine(settings, "indexer")
+    try:
+        return day_problems(engine, settings.network, supervisor.wait)
+    finally:
+        engine.dispose()
 
 
 def _doctor_findings(variables: Mapping[str, str]) -> list[str]:
@@ -279,6 +337,17 @@ def _print_result() -> None:
     log("verified: everything the scenario did is visible, and nothing else")
     log("verified: every customer's transfer ended as it must, to the last unit on both chains")
     log("verified: what left one chain came to the other, and no deposit address holds anything")
+    log("verified: every closed day is computed, and its figures are those of the views")
+
+
+def _print_owner(ports: services.Ports) -> None:
+    """A token for the account of the examples in the OpenAPI document."""
+    with closing(customer(HOOKED, ports.api_url)) as owner:
+        log(f"""\
+Every call, ready to be sent: {ports.api_url}/docs; "Authorize" there with {HOOKED}'s token:
+
+{owner.api.sign_in()}
+""")
 
 
 def failure(problems: Sequence[str], logs: Path) -> str:
@@ -305,6 +374,8 @@ def _print_addresses(
     provider, order = next(iter(story.book.providers)), next(iter(story.book.orders))
     log(f"""
 market page  {ports.api_url}/
+transfers    {ports.api_url}/transfers (sign in with STELLAR_KEY of: isthmus faucet --new)
+status       {ports.api_url}/status
 Dagster      {ports.page_url} (user {services.PAGE_USER}, password {page_password})
 API          {ports.api_url}
 EVM chain    {world.evm_url} and {world.evm_ws_url}

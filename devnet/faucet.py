@@ -25,7 +25,11 @@ class NoFaucet(DevnetError):
 
 
 def pay(address: str | None, amount: int, evm: str, stellar: str) -> int:
-    """Pay an address, or None for new keys, and print what it holds then; 1 if it is impossible."""
+    """Pay an address, or None for new keys, and print what it holds then; 1 if it is impossible.
+
+    New keys are printed as assignments that a shell can `eval`. The EVM node sends for the new
+    address without its key (`eth_sendTransaction`).
+    """
     try:
         if address is None:
             _pay_new(amount, evm, stellar)
@@ -49,9 +53,18 @@ def _pay_new(amount: int, evm_url: str, stellar_url: str) -> None:
         stellar.fund(owner.public_key)
         for asset in (USDC, USDT0):
             stellar.trust(owner, asset)
-    print(f"EVM key      {payer.key.to_0x_hex()}\nStellar key  {owner.secret}")
     _pay_evm(evm_url, payer.address, amount)
     _pay_stellar(stellar_url, owner.public_key, amount)
+    with JsonRpc(evm_url) as rpc:
+        # The node then sends for it, as a wallet does.
+        rpc("anvil_impersonateAccount", payer.address)
+    for name, value in (
+        ("EVM_ADDRESS", payer.address),
+        ("EVM_KEY", payer.key.to_0x_hex()),
+        ("STELLAR_ADDRESS", owner.public_key),
+        ("STELLAR_KEY", owner.secret),
+    ):
+        print(f"export {name}={value}")
 
 
 def _pay_evm(url: str, text: str, amount: int) -> None:
@@ -102,7 +115,7 @@ def _check_is_stand_in(stellar: DevnetClient, url: str) -> None:
 
 def _print_balances(address: str, held: dict[str, float]) -> None:
     balances = ", ".join(f"{amount:,.7g} {code}" for code, amount in held.items())
-    print(f"{address} holds {balances or 'XLM alone'}")
+    print(f"# {address} holds {balances or 'XLM alone'}")
 
 
 def _name(asset: Asset) -> str:

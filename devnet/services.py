@@ -17,9 +17,10 @@ from devnet.local_http import HOST, local_client
 from devnet.stellar.accounts import PASSPHRASE
 from devnet.supervisor import ChildSpec, free_port, listens
 from devnet.world import World
-from indexer.config.networks import load_network
+from indexer.config.networks import load_network, variable_suffix
 from indexer.config.settings import Settings, operator_variable, rpc_variable
 from indexer.config.warehouse import dagster_storage_url
+from warehouse_schema.identifiers import Height
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -69,17 +70,21 @@ def choose_ports() -> Ports:
 
 
 def demo_settings(outer: Settings) -> Settings:
-    """The operator's settings, for a demo: its own folder and network, no chains yet."""
+    """The operator's settings, for a demo: its own folders and network, no chains yet."""
     network = load_network("devnet", passphrase=PASSPHRASE)
-    return replace(outer, network=network, home=outer.home / "demo", nodes={})
+    return replace(outer, network=network, home=outer.home / "demo", export=None, nodes={})
 
 
 def with_world(settings: Settings, world: World, iris: str | None = None) -> Settings:
     """The settings with the nodes of a running world, what attests there, and who sweeps."""
     stellar, [evm] = settings.network.stellar, settings.network.evm
+    if (origin := world.origin) is not None:
+        stellar = replace(stellar, start_height=Height(origin.height + 1))
+        evm = replace(evm, start_height=Height(origin.height))
     nodes = {stellar.id: (world.stellar_url,), evm.id: (world.evm_url, world.evm_ws_url)}
     evm = replace(evm, deposit_operator=relay_account())
-    return replace(settings, nodes=nodes, network=replace(settings.network, iris=iris, evm=(evm,)))
+    network = replace(settings.network, iris=iris, stellar=stellar, evm=(evm,))
+    return replace(settings, nodes=nodes, network=network)
 
 
 def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str]:
@@ -90,6 +95,7 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
     return {
         "ISTHMUS_NETWORK": settings.network.name,
         "ISTHMUS_HOME": str(settings.home),
+        "ISTHMUS_EXPORT": str(settings.export_folder),
         "ISTHMUS_DAGSTER_URL": dagster_storage_url(settings),
         "PYTHONUNBUFFERED": "1",
         # Everybody here is one address. Requests are counted all the same.
@@ -99,6 +105,10 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
         **({} if ports is None else _servers(ports)),
         **({} if (iris := settings.network.iris) is None else {"ISTHMUS_IRIS_URL": iris}),
         **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
+        **{
+            f"ISTHMUS_START_{variable_suffix(chain.id)}": str(chain.start_height)
+            for chain in settings.network.chains
+        },
         **{
             operator_variable(chain.id): chain.deposit_operator
             for chain in settings.network.evm

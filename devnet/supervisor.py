@@ -31,6 +31,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import IO, Protocol
@@ -59,6 +60,8 @@ _STEP_PROCESSOR_SECONDS = 0.5
 """A start makes progress when it has had so much more of a processor."""
 _MAX_PROCESSOR_SECONDS = 300.0
 """A start that has had so much of a processor will never be ready. All imports take three."""
+_SYSTEM_CHOICES = (0,) * 20
+"""Ports that the system chooses may be reserved by processes that do not listen yet."""
 _MOST_RESTARTS = 5
 _RESTART_WINDOW_SECONDS = 60.0
 _TAIL_LINES = 12
@@ -406,7 +409,7 @@ class Supervisor:
         self.start(child)
         return child
 
-    def run_together(self, *specs: ChildSpec) -> None:
+    def run_together(self, *specs: ChildSpec) -> list[Child]:
         """Start children that do not need each other, then wait for all of them."""
         children = [self.child(spec) for spec in specs]
         for child in children:
@@ -414,6 +417,7 @@ class Supervisor:
             child.launch()
         for child in children:
             child.await_ready(self._check_signal)
+        return children
 
     def check(self) -> None:
         """Look after the children: restart a dead one that can be.
@@ -524,13 +528,30 @@ def log_tail(log_file: Path) -> str:
 def free_port(wanted: int = 0) -> int:
     """`wanted` if it is free, otherwise a port the system chooses.
 
-    Another process may take it before the child listens; the child then fails.
+    It is reserved until this process ends: no other process of this user gets it from here, also
+    before the child listens. A stranger may take it before that; the child then fails.
     """
-    for port in (wanted, 0) if wanted else (0,):
+    for port in (wanted, *_SYSTEM_CHOICES) if wanted else _SYSTEM_CHOICES:
         with _listening(port) as chosen:
-            if chosen is not None:
+            if chosen is not None and _reserve(chosen):
                 return chosen
     raise ChildFailed(f"no free port on {HOST}")
+
+
+def _reserve(port: int) -> bool:
+    """Lock the byte of that number; the kernel lets go of it when this process ends."""
+    try:
+        fcntl.lockf(_reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+@cache
+def _reservations() -> int:
+    """A file of all demos of this user, wherever their folders are. It stays empty and open."""
+    path = Path(tempfile.gettempdir()) / f"isthmus-ports-{os.getuid()}"
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 @contextmanager

@@ -38,6 +38,7 @@ from isthmus_client import (
     StellarTx,
     Transfer,
     Unavailable,
+    to_decimal,
 )
 
 Coin: TypeAlias = Literal["usdc", "usdt0"]
@@ -197,7 +198,7 @@ class Plays:
             who,
             lambda: who.api.quote(
                 route,
-                amount,
+                to_decimal(amount, STELLAR),
                 source_chain=STELLAR,
                 source_address=who.account,
                 dest_chain=chain,
@@ -211,7 +212,7 @@ class Plays:
             account=who.account,
             chain=chain,
             recipient=recipient,
-            amount=amount,
+            amount=to_decimal(amount, STELLAR),
         )
         return Played(
             what=route,
@@ -264,7 +265,7 @@ class Plays:
             who,
             lambda: who.api.quote(
                 f"{coin}-deposit",
-                amount,
+                to_decimal(amount, EVM),
                 source_chain=EVM,
                 source_address=who.wallet,
                 dest_address=who.account,
@@ -282,7 +283,7 @@ class Plays:
             chain=EVM,
             payer=who.wallet,
             recipient=who.account,
-            amount=amount,
+            amount=to_decimal(amount, EVM),
         )
         return who.api.action(wanted, self._known)
 

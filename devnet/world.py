@@ -62,6 +62,18 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where both chains begin, as if they had a past.
+
+    `height`: number of the first block, and of the ledger before the first. `stellar_time`: close
+    time of that ledger, unix seconds. The first block's time is the machine's.
+    """
+
+    height: int
+    stellar_time: int
+
+
+@dataclass(frozen=True)
 class World:
     """Handles on two running chains. Closing it lets go of connections; the chains live on."""
 
@@ -70,6 +82,7 @@ class World:
     evm_url: str
     evm_ws_url: str
     stellar_url: str
+    origin: Origin | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -89,15 +102,16 @@ def start_world(
     evm_port: int = EVM_PORT,
     stellar_port: int = STELLAR_PORT,
     pace: Pace | None = None,
+    origin: Origin | None = None,
 ) -> World:
-    """Start both nodes, deploy, and return the handles.
+    """Start both nodes, deploy, and return the handles. Without an origin the chains are new.
 
     A port that is taken is replaced by a free one; 0 asks for a free one. Raises `ChildFailed`.
     """
     pace = pace or Pace()
     evm_port, stellar_port = free_port(evm_port), free_port(stellar_port)
-    supervisor.run(evm_node(evm_port, pace))
-    supervisor.run(stellar_node(stellar_port, pace))
+    supervisor.run(evm_node(evm_port, pace, origin))
+    supervisor.run(stellar_node(stellar_port, pace, origin))
     evm_url = f"http://{HOST}:{evm_port}"
     stellar_url = f"http://{HOST}:{stellar_port}"
     return World(
@@ -106,14 +120,17 @@ def start_world(
         evm_url=evm_url,
         evm_ws_url=f"ws://{HOST}:{evm_port}",
         stellar_url=stellar_url,
+        origin=origin,
     )
 
 
-def evm_node(port: int, pace: Pace) -> ChildSpec:
+def evm_node(port: int, pace: Pace, origin: Origin | None = None) -> ChildSpec:
     """An anvil node with an empty chain."""
     beat: list[str] = []
     if pace.block_seconds is not None:
         beat = ["--block-time", f"{pace.block_seconds:g}", "--mixed-mining"]
+    if origin is not None:
+        beat += ["--number", str(origin.height)]
     return ChildSpec(
         name="evm",
         command=[str(anvil_binary()), "--port", str(port), "--chain-id", str(CHAIN_ID), *beat],
@@ -122,7 +139,7 @@ def evm_node(port: int, pace: Pace) -> ChildSpec:
     )
 
 
-def stellar_node(port: int, pace: Pace) -> ChildSpec:
+def stellar_node(port: int, pace: Pace, origin: Origin | None = None) -> ChildSpec:
     """The Stellar stand-in with a new chain."""
     remotes = remotes_of_stellar()
     interval = "manual" if pace.ledger_seconds is None else f"{pace.ledger_seconds:g}"
@@ -130,6 +147,9 @@ def stellar_node(port: int, pace: Pace) -> ChildSpec:
     command += ["--interval", interval, "--clock", pace.ledger_clock]
     command += ["--token-messenger", remotes.token_messenger.hex(), "--usdc", remotes.usdc.hex()]
     command += ["--oft", remotes.oft.hex()]
+    if origin is not None:
+        command += ["--genesis-ledger", str(origin.height)]
+        command += ["--genesis-time", str(origin.stellar_time)]
     for attester in remotes.attesters:
         command += ["--attester", attester.hex()]
     return ChildSpec(

@@ -46,6 +46,10 @@ class InconsistentAnswer(RetryableChainError):
     """Answers of one node contradict each other; nothing of them was stored."""
 
 
+class ReorgDuringRead(InconsistentAnswer):
+    """A block was replaced between two answers: a reorg at the head, not a node at fault."""
+
+
 class PermanentChainError(IndexerError):
     """A retry changes nothing: the chain stops until an operator acts."""
 
@@ -80,6 +84,10 @@ class UndecodableLedger(IndexerError):
 
 class FollowerConflict(IndexerError):
     """Another process writes the same data: this one must stop."""
+
+
+class LeaseLost(FollowerConflict):
+    """Another process took the lease of this transaction, which wrote nothing."""
 
 
 class DayStillOpen(IndexerError):

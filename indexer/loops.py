@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psycopg
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
+from indexer.errors import LeaseLost
 from indexer.metrics.collectors import waiting
 
 logger = logging.getLogger(__name__)
@@ -35,23 +36,29 @@ def pause(seconds: float, should_stop: Callable[[], bool]) -> None:
         time.sleep(min(remaining, _POLL_SECONDS))
 
 
-def is_transient(error: OperationalError) -> bool:
+def is_transient(error: DBAPIError) -> bool:
     """True for a lost server, a lock or a deadlock; False for a full disk or an invalid row."""
+    if error.connection_invalidated:
+        return True
     state = getattr(error.orig, "sqlstate", None)
-    return error.connection_invalidated or state is None or state.startswith(_TRANSIENT_STATES)
+    is_operational = isinstance(error, OperationalError)
+    return is_operational and (state is None or state.startswith(_TRANSIENT_STATES))
 
 
 @contextmanager
 def pause_on_outage(loop: str, wait: Callable[[], None]) -> Iterator[None]:
     """Log a transient database error and wait; the caller then opens a new session.
 
-    The session's locks and leases are gone with it. Re-raises permanent errors.
+    The session's locks are gone with it. After a lost lease there is no wait: the caller goes on as
+    a standby. Re-raises permanent errors.
     """
     try:
         yield
-    except (OperationalError, psycopg.OperationalError) as error:
+    except LeaseLost as error:
+        logger.warning("lease lost loop=%s: %s", loop, error)
+    except (DBAPIError, psycopg.OperationalError) as error:
         # A listening session raises the driver's own error, and only when it is lost.
-        if isinstance(error, OperationalError) and not is_transient(error):
+        if isinstance(error, DBAPIError) and not is_transient(error):
             raise
         logger.warning("warehouse lost loop=%s: %s", loop, " ".join(str(error).split()))
         with waiting("postgres"):

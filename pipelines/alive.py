@@ -4,7 +4,7 @@ from http.client import HTTPException
 from urllib.request import ProxyHandler, build_opener
 
 from pipelines.environment import code_location, prepare_dagster
-from pipelines.processes import DAEMON, RELAY_SERVER, Process
+from pipelines.processes import DAEMON, RELAY_SERVER, WORKER, Process
 
 _TIMEOUT_SECONDS = 5
 _HEARTBEAT_SECONDS = 300
@@ -13,15 +13,19 @@ _SERVICE = "DagsterApi"
 """Name under which Dagster's gRPC server reports its health."""
 
 
-def is_alive(process: Process) -> bool:
+def is_alive(process: Process, port: int | None = None) -> bool:
     """Whether it answers, at its port; of the daemon, whether it works.
+
+    `port` is that of a process with a health path, if it is not the usual one.
 
     Raises `ConfigurationError`, and what `prepare_dagster` raises.
     """
     if process.health_path is not None:
-        return _answers(f"http://127.0.0.1:{process.port}{process.health_path}")
+        return _answers(f"http://127.0.0.1:{port or process.port}{process.health_path}")
     if process == DAEMON:
         return _has_heartbeats()
+    if process == WORKER:
+        return _answers_broker()
     return _serves(code_location(relay=process == RELAY_SERVER).port)
 
 
@@ -45,6 +49,13 @@ def _serves(port: int) -> bool:
         except grpc.RpcError:
             return False
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def _answers_broker() -> bool:
+    prepare_dagster()
+    from pipelines.celery_worker import answers_ping
+
+    return answers_ping()
 
 
 def _has_heartbeats() -> bool:

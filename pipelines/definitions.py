@@ -18,12 +18,14 @@ from pipelines.defs.projections.transfers import transfers
 from pipelines.defs.redecode import redecoding
 from pipelines.defs.repair import gap_repair
 from pipelines.defs.resources import ChainNodes, WarehouseResource
+from pipelines.defs.service_status import service_checks
 
 
 def definitions(settings: Settings) -> dg.Definitions:
     """All definitions for the chains that have a node."""
     network, followed = settings.network, settings.followed
     return dg.Definitions.merge(
+        service_checks(network),
         *(chain_facts(network, chain) for chain in followed),
         attestations(network, followed),
         projections(network, followed),

@@ -18,6 +18,7 @@ from indexer.doctor.checks import Check, CheckGroup, CheckResult, DoctorContext
 from indexer.errors import ConfigurationError
 from pipelines.environment import CodeLocation, code_locations, storage_url
 from warehouse_schema.configuration import child_environment, load_configuration
+from warehouse_schema.engine import hosts_of
 
 REQUEST_SECONDS = 5.0
 LOAD_SECONDS = 120.0
@@ -83,7 +84,7 @@ def check_dagster(context: DoctorContext) -> Iterator[CheckResult]:
 
 
 def _subject(url: URL) -> str:
-    return f"{url.host or 'local socket'}/{url.database}"
+    return f"{','.join(hosts_of(url)) or 'local socket'}/{url.database}"
 
 
 def _check_database(url: URL) -> Iterator[CheckResult]:

@@ -51,13 +51,24 @@ def prepare_dagster() -> None:
     chosen["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, paths)))
     if not given.get("DAGSTER_HOME"):
         url = storage_url(values)
-        ensure_database(url.set(drivername="postgresql+psycopg"))
+        ensure_dagster_database()
         chosen |= {
             "DAGSTER_HOME": str(_ROOT / "pipelines"),
             "ISTHMUS_HOME": str(values.home.absolute()),
             "ISTHMUS_DAGSTER_URL": url.render_as_string(hide_password=False),
         }
     set_variables(chosen)
+
+
+def ensure_dagster_database() -> None:
+    """Create Dagster's database unless it is there, or the operator's `DAGSTER_HOME` names one.
+
+    Raises as `prepare_dagster` does.
+    """
+    given = load_configuration()
+    if not given.get("DAGSTER_HOME"):
+        url = storage_url(read_variables(SharedVariables, given))
+        ensure_database(url.set(drivername="postgresql+psycopg"))
 
 
 def storage_url(values: SharedVariables) -> URL:

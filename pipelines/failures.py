@@ -3,6 +3,7 @@
 | raised | in the run | by the restart sensor |
 |---|---|---|
 | `RetryableChainError` | the step is retried in the same process, a few times | started again |
+| `OperationalError` of the warehouse | idempotent steps are retried for two minutes | – |
 | `PermanentChainError` | fails at once | waits for an operator |
 | `ConfigurationError` | fails at once | waits for an operator |
 | `FollowerConflict` | fails at once | started again, with backoff |
@@ -12,10 +13,13 @@ Any other exception is a bug: it fails the run with its traceback.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import dagster as dg
+from sqlalchemy.exc import OperationalError
 
 from indexer.errors import (
     ConfigurationError,
@@ -26,8 +30,12 @@ from indexer.errors import (
     RetryableChainError,
 )
 
+T = TypeVar("T")
+
 MAX_ATTEMPTS = 5
 """Within one run; then the run fails and the sensor paces the next ones."""
+WAREHOUSE_ATTEMPTS = 8
+"""Two minutes: 1 + 2 + 4 + … + 60 s."""
 MAX_BACKOFF = 60.0
 """Seconds. Also for a node's Retry-After: a sleeping run holds its chain's pool."""
 
@@ -58,23 +66,30 @@ def stopped_by(run: dg.DagsterRun) -> str | None:
 
 def retry_in_process(
     context: dg.OpExecutionContext,
-    work: Callable[[], None],
+    work: Callable[[], T],
     sleep: Callable[[float], None] = time.sleep,
-) -> None:
-    """Retry with backoff without giving up the step's place in the executor.
+) -> T:
+    """Retry idempotent work with backoff, without giving up the step's place in the executor.
 
-    Dagster puts a retried step at the end of its queue: one that others wait for would wait there
-    for those that wait for it. Raises what ends the run.
+    Raises what ends the run.
     """
-    for attempt in range(MAX_ATTEMPTS):
+    attempts: Counter[type[Exception]] = Counter()
+    while True:
         try:
-            work()
-            break
+            return work()
         except RetryableChainError as error:
-            if attempt == MAX_ATTEMPTS - 1:
+            attempt, limit, pause = attempts[RetryableChainError], MAX_ATTEMPTS, error.retry_after
+            if attempt == limit - 1:
                 raise failure(error) from error
-            context.log.warning(f"attempt {attempt + 1} of {MAX_ATTEMPTS}: {error}")
-            sleep(backoff(error, attempt))
+            attempts[RetryableChainError] += 1
+            context.log.warning(f"attempt {attempt + 1} of {limit}: {error}")
+        except OperationalError as error:
+            attempt, limit, pause = attempts[OperationalError], WAREHOUSE_ATTEMPTS, None
+            if attempt == limit - 1:
+                raise
+            attempts[OperationalError] += 1
+            context.log.warning(f"warehouse, attempt {attempt + 1} of {limit}: {error.orig}")
+        sleep(min(MAX_BACKOFF, 2.0**attempt if pause is None else pause))
 
 
 @contextmanager

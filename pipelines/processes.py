@@ -7,12 +7,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from indexer.config.senders import (
+    RELAY_VARIABLES,
+    SERVER_VARIABLE,
+    SPONSOR_VARIABLES,
+    WEBHOOK_VARIABLES,
+)
 from indexer.config.settings import CODE_SERVER_PORT, RELAY_SERVER_PORT
 from warehouse_schema.variables import is_chain_variable
 
 WAREHOUSE = "DATABASE_URL"
 DAGSTER = "ISTHMUS_DAGSTER_URL"
 NODES = "ISTHMUS_RPC_<CHAIN>"
+BROKER = "ISTHMUS_BROKER_URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ CODE_SERVER = Process(
     "code-server",
     ("code-server",),
     "holds Dagster's definitions and the runs: followers, checks, exports",
-    secrets=(WAREHOUSE, DAGSTER, NODES),
+    secrets=(WAREHOUSE, DAGSTER, NODES, BROKER),
     port=CODE_SERVER_PORT,
     metrics="ISTHMUS_METRICS_PIPELINES",
     metrics_port=9465,
@@ -71,11 +78,9 @@ RELAY_SERVER = Process(
     metrics="ISTHMUS_METRICS_RELAY",
     metrics_port=9466,
     needed_by=(
-        *("ISTHMUS_RELAY_KEY_<CHAIN>", "ISTHMUS_RELAY_KMS_<CHAIN>"),
-        *("ISTHMUS_RELAY_SPONSOR_<CHAIN>", "ISTHMUS_RELAY_SPONSOR_KMS_<CHAIN>"),
-        *("ISTHMUS_WEBHOOK_KEY", "ISTHMUS_WEBHOOK_KMS"),
+        *(*RELAY_VARIABLES, *SPONSOR_VARIABLES, *WEBHOOK_VARIABLES),
         # Page and daemon have no key: the address of the server shows that there is one.
-        *("ISTHMUS_RELAY_SERVER_HOST", "ISTHMUS_RELAY_SERVER_PORT"),
+        *(SERVER_VARIABLE, "ISTHMUS_RELAY_SERVER_PORT"),
     ),
     stop_seconds=30,
 )
@@ -99,9 +104,9 @@ PAGE = Process(
 API = Process(
     "api",
     ("api",),
-    "serves clients, the stream and the market page",
+    "serves clients, the stream and the pages",
     secrets=(
-        *(WAREHOUSE, NODES),
+        *(WAREHOUSE, "ISTHMUS_POOLER_URL", "ISTHMUS_REPLICA_URL", NODES),
         *("ISTHMUS_TOKEN_KEY", "ISTHMUS_TOKEN_KEY_OTHER", "ISTHMUS_SEP10_KEY"),
         "ISTHMUS_IDENTITY_APP_SECRET",
     ),
@@ -110,6 +115,16 @@ API = Process(
     metrics="ISTHMUS_METRICS",
     metrics_port=9464,
 )
+
+WORKER = Process(
+    "worker",
+    ("worker",),
+    "runs steps of Dagster's jobs for the Celery executor; on as many machines as wanted",
+    secrets=(WAREHOUSE, DAGSTER, NODES, BROKER),
+    # A step that is cut off is run again, from its last commit on.
+    stop_seconds=60,
+)
+"""Started by hand, where `dagster.executor` is `celery`."""
 
 PROCESSES = (CODE_SERVER, RELAY_SERVER, DAEMON, PAGE, API)
 """In the order of their start; they stop in reverse."""

@@ -18,6 +18,7 @@ from pipelines.reports import AssetReporter, LaterReports, counts_metadata
 from pipelines.restart_sensor import long_run_definitions, scheduled_checks, state_by_asset
 from pipelines.webhooks import webhook_definitions
 from relay.account import TurnReport
+from relay.leases import account_processes
 from relay.run import POOL_SIZE, run_relay
 from relay.settings import check_relay_variables, load_relay
 from relay.status import relay_problems
@@ -85,8 +86,8 @@ def transactions(
 def accounts_are_well(warehouse: RelayWarehouse) -> dg.AssetCheckResult:
     """Read the relay's own reports, and look for accounts without one."""
     with warehouse.engine() as engine, engine.connect() as conn:
-        found = relay_problems(conn)
-    return verdict(found)
+        found, processes = relay_problems(conn), account_processes(conn)
+    return verdict(found, processes=processes)
 
 
 def definitions() -> dg.Definitions:

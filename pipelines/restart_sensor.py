@@ -23,6 +23,8 @@ take up a new release, and its page would grow without end."""
 
 TICK_SECONDS = 5
 """Dagster's minimum for sensors."""
+PROCESS_STARTED_AT = time.time()
+"""Unix seconds. Sensors are evaluated in the code server's process, which imports this first."""
 _ENDED_RUNS = 6
 """Ended runs that a decision reads: one more than there are steps of backoff."""
 
@@ -35,14 +37,15 @@ def asset_job(
     max_seconds: float,
     config: dg.RunConfig | None = None,
     tags: dict[str, str] | None = None,
+    executor: dg.ExecutorDefinition = dg.in_process_executor,
 ) -> "UnresolvedAssetJobDefinition":
-    """A job in one process. Dagster ends a run that neither works nor ends after `max_seconds`."""
+    """A job, in one process by default. Dagster ends a run that is not over by `max_seconds`."""
     return dg.define_asset_job(
         name=name,
         selection=selection,
         description=description,
         config=config,
-        executor_def=dg.in_process_executor,
+        executor_def=executor,
         tags={**(tags or {}), "dagster/max_runtime": str(int(max_seconds))},
     )
 
@@ -96,7 +99,8 @@ def restart_sensor(
     ) -> dg.RunRequest | dg.SkipReason:
         with warehouse.engine() as engine:
             current = state(engine, last_materialized(context.instance, progress))
-        return next_step(current, runs_of(context.instance, job), time.time())
+        runs = runs_of(context.instance, job)
+        return next_step(current, runs, time.time(), PROCESS_STARTED_AT)
 
     return sensor
 

@@ -61,12 +61,14 @@ class LongRun:
 
 
 def next_step(
-    state: RunState, runs: Sequence[LongRun], now: float
+    state: RunState, runs: Sequence[LongRun], now: float, process_started_at: float
 ) -> dg.RunRequest | dg.SkipReason:
     """Start a run, or say why not.
 
-    `runs` are those in flight and the latest that ended, newest first; `now` is in unix seconds.
-    The request has no run key: a run that ended is started again each time.
+    `runs` are those in flight and the latest that ended, newest first. `now`, and when the code
+    server's process began, are in unix seconds: settings and build are those of that process, so a
+    permanent error of an earlier one may be mended. The request has no run key: a run that ended is
+    started again each time.
     """
     running = next((run for run in runs if run.in_flight), None)
     if running is not None:
@@ -77,8 +79,11 @@ def next_step(
     if not runs:
         return dg.RunRequest()
     latest = runs[0]
-    if latest.permanent_error:
-        return dg.SkipReason(f"run {latest.run_id} ended with {latest.permanent_error}. {by_hand}")
+    if latest.permanent_error and _ended_since(latest, process_started_at):
+        return dg.SkipReason(
+            f"run {latest.run_id} ended with {latest.permanent_error}. Mend that, then restart "
+            f"the code server or launch the job by hand; {state.where}"
+        )
     failures = 0
     while failures < len(runs) and runs[failures].achieved_nothing(state.moved_at):
         failures += 1
@@ -89,3 +94,7 @@ def next_step(
     if wait > 0:
         return dg.SkipReason(f"failed {failures} times in a row; next start in {wait:.0f} s")
     return dg.RunRequest()
+
+
+def _ended_since(run: LongRun, moment: float) -> bool:
+    return run.ended_at is None or run.ended_at >= moment

@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import NoReturn
 
 from indexer.config.settings import SharedVariables, child_environment, read_variables
 from indexer.errors import ConfigurationError
+from pipelines.listeners import StartRefused, listeners_of, require_free
 from pipelines.processes import (
     API,
     PAGE,
@@ -38,6 +40,7 @@ class Installation:
         self.file = self.folder / "supervisord.conf"
         self._socket = self.folder / "socket"
         self._processes = needed_processes(given)
+        self._listeners = listeners_of(self._processes, given, bind=bind, page_port=page_port)
         self._options = {
             API.name: () if bind is None else ("--bind", bind),
             PAGE.name: () if page_port is None else ("--port", str(page_port)),
@@ -54,6 +57,23 @@ class Installation:
                     "`;`, `#` or `%`"
                 )
 
+    def require_startable(self) -> None:
+        """Raise `StartRefused` while another supervisor runs here, or an address is in use."""
+        if self._has_supervisor():
+            raise StartRefused(
+                f"`isthmus up` runs already under ISTHMUS_HOME ({self.home}), as the process in "
+                f"{self.folder / 'pid'}. Stop that process (SIGTERM), and wait until it has ended"
+            )
+        require_free(self._listeners)
+
+    def _has_supervisor(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                client.connect(str(self._socket))
+            except (FileNotFoundError, ConnectionRefusedError):
+                return False
+        return True
+
     def configuration(self) -> str:
         """Text of supervisord.conf. It holds no setting: processes read them as this one did."""
         parser = ConfigParser(interpolation=None)
@@ -61,6 +81,8 @@ class Installation:
         parser["supervisord"] = {
             "pidfile": str(self.folder / "pid"),
             "umask": "077",
+            # As root, supervisord warns unless the user is set.
+            **({"user": "root"} if os.geteuid() == 0 else {}),
             "logfile": str(self.logs / "supervisord.log"),
             "logfile_maxbytes": _LOG_BYTES,
             "logfile_backups": _LOG_FILES,

@@ -13,6 +13,7 @@ from pipelines.defs.resources import WarehouseResource
 from pipelines.long_run import LongRunConfig, long_run
 from pipelines.reports import AssetReporter, LaterReports, counts_metadata
 from pipelines.restart_sensor import long_run_definitions, scheduled_checks, state_by_asset
+from relay.leases import webhook_processes
 from relay.settings import load_webhook_poster, need_webhook_poster
 from relay.webhooks.run import DeliveryCounts, send_webhooks
 from relay.webhooks.status import failing_webhooks, webhook_problems
@@ -66,7 +67,9 @@ def webhooks_are_sent(warehouse: WarehouseResource) -> dg.AssetCheckResult:
     with warehouse.engine() as engine, engine.connect() as conn:
         found = webhook_problems(conn)
         refusing, stopped = failing_webhooks(conn)
-    return verdict(found, figures={"failing": refusing, "stopped": stopped})
+        processes = webhook_processes(conn)
+    figures = {"failing": refusing, "stopped": stopped}
+    return verdict(found, figures=figures, processes=processes)
 
 
 def webhook_definitions() -> dg.Definitions:

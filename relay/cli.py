@@ -13,6 +13,7 @@ from indexer.metrics.server import serve_loop_metrics
 from relay import failures
 from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE, order_refund
+from relay.leases import account_processes
 from relay.run import POOL_SIZE, reconcile_accounts, run_relay
 from relay.settings import address_of, load_relay, load_webhooks, need_webhook_poster
 from relay.status import all_health, relay_problems
@@ -58,6 +59,8 @@ def status() -> int:
                 f"{row.chain} {row.account}: balance {row.balance}, {row.spent_today} spent today, "
                 f"{row.open} open, {row.seen_ago:.0f} s ago"
             )
+        for state in account_processes(conn):
+            print(state)
         problems = relay_problems(conn)
     for problem in problems:
         print(problem)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from eth_utils.crypto import keccak
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
 from indexer.chains.evm.account_state import EvmAccountNodes
@@ -222,7 +222,10 @@ def _check_nonce(
 
 
 def _own_number(engine: Engine, account: AccountId) -> int | None:
+    """None without a slot, also before the first migration, which `postgres.migrations` reports."""
     with engine.connect() as conn:
+        if conn.scalar(text("SELECT to_regclass('relay.slots')")) is None:
+            return None
         return slots.next_number(conn, account)
 
 

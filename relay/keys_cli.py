@@ -16,6 +16,16 @@ from relay.rotation import account_uses, retire_account, webhook_keys
 from relay.signing.new_keys import KeyKind, write_new_key
 from warehouse_schema.identifiers import ChainId
 
+_FIRST = {
+    "evm": "fund it, then set `key_file` under [relay.chains.<CHAIN>]",
+    "stellar": "fund it, then set `key_file` under [relay.chains.<CHAIN>], or under "
+    "[relay.sponsor.<CHAIN>]",
+    "webhook": "set `key_file` under [webhooks], and what `isthmus webhook-key` prints as "
+    "`webhook_public_key` under [api]",
+    "sep10": "set `sep10_key_file` under [api]",
+    "token": "set `token_key_file` under [api]",
+}
+"""Kind → where isthmus.toml names its first key."""
 _NEXT = {
     "evm": "fund it, then add it to the file of ISTHMUS_RELAY_KEY_<CHAIN>_FILE, with a comma",
     "stellar": "fund it, then add it to the file of ISTHMUS_RELAY_KEY_<CHAIN>_FILE, or of "
@@ -24,6 +34,7 @@ _NEXT = {
     "sep10": "set ISTHMUS_SEP10_PUBLIC_KEY_OTHER to the public key in every process of the api",
     "token": "set ISTHMUS_TOKEN_KEY_OTHER_FILE to the file in every process of the api",
 }
+"""Kind → the first step of replacing a key that is in use."""
 
 
 @contextmanager
@@ -51,7 +62,8 @@ def new(kind: str, file: Path) -> int:
     public = write_new_key(cast(KeyKind, kind), file)
     if public:
         click.echo(public)
-    click.echo(f"next: {_NEXT[kind]} (docs/operations/key-rotation.md)", err=True)
+    click.echo(f"a first key: {_FIRST[kind]} in isthmus.toml", err=True)
+    click.echo(f"a key's successor: {_NEXT[kind]} (docs/operations/key-rotation.md)", err=True)
     return 0
 
 

@@ -1,19 +1,17 @@
 """Sessions of Postgres that hold a lease of the relay, and the lock of sponsoring."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from indexer.facts.sessions import wait_for_lease
+from indexer.facts.sessions import lease_session, standby_session
 from indexer.metrics.collectors import waiting
 from relay.nonces import AccountId
 from warehouse_schema import locks
+from warehouse_schema.leases import RELAY_LEASES, LeaseState, lease_states
 from warehouse_schema.relay import leases
-
-_RELEASE_SECONDS = 2.0
-"""A session that ended holds its lease until Postgres has noticed."""
 
 
 def account_session(engine: Engine, account: AccountId) -> AbstractContextManager[Connection]:
@@ -21,24 +19,27 @@ def account_session(engine: Engine, account: AccountId) -> AbstractContextManage
     return lease_session(
         engine,
         locks.RELAY,
-        f"{account.chain} {account.address}",
+        str(account),
         f"another process signs for {account.address} on {account.chain}",
-        wait_seconds=_RELEASE_SECONDS,
+        tables=RELAY_LEASES,
     )
 
 
-@contextmanager
-def lease_session(
-    engine: Engine, kind: int, name: str, conflict: str, *, wait_seconds: float = 0.0
-) -> Iterator[Connection]:
-    """Session that holds a lease. Raises `FollowerConflict(conflict)` when another holds it."""
-    with engine.connect() as conn:
-        wait_for_lease(conn, leases, kind, name, conflict, wait_seconds)
-        try:
-            yield conn
-        finally:
-            # Ends the session in whatever state it is; the lease and LISTEN end with it.
-            conn.invalidate()
+def account_standby(
+    engine: Engine, account: AccountId, should_stop: Callable[[], bool]
+) -> AbstractContextManager[Connection | None]:
+    """As `account_session`, but waits as a standby; None when `should_stop` came first."""
+    return standby_session(engine, locks.RELAY, str(account), should_stop, tables=RELAY_LEASES)
+
+
+def account_processes(conn: Connection) -> list[LeaseState]:
+    """The processes that sign for accounts, and their standbys."""
+    return lease_states(conn, RELAY_LEASES, locks.RELAY)
+
+
+def webhook_processes(conn: Connection) -> list[LeaseState]:
+    """The process that posts to webhooks, and its standbys."""
+    return lease_states(conn, RELAY_LEASES, locks.WEBHOOKS)
 
 
 def lock_sponsoring(conn: Connection) -> None:

@@ -27,6 +27,10 @@ class AccountId:
     chain: ChainId
     address: str
 
+    def __str__(self) -> str:
+        """Name of its lease."""
+        return f"{self.chain} {self.address}"
+
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:

@@ -1,4 +1,8 @@
-"""The relay's loop: one thread per worker, each with a session of Postgres that holds its lease."""
+"""The relay's loop: one thread per worker, each with a session of Postgres and its lease.
+
+Every transaction of such a session begins with the fence (`indexer.facts.sessions`), so a worker
+whose lease another process took commits nothing, and only committed bytes are broadcast.
+"""
 
 import logging
 import threading
@@ -36,7 +40,7 @@ from relay.jobs.recipients import Recipients, check_mint, check_trustline
 from relay.jobs.sources import JobSource, JobSources
 from relay.jobs.submissions import Submitter
 from relay.keys import evm_address
-from relay.leases import account_session
+from relay.leases import account_session, account_standby
 from relay.nonces import AccountId
 from relay.reconcile import Recorded
 from relay.senders.evm import EvmSender
@@ -95,9 +99,9 @@ def run_relay(
 ) -> None:
     """Run these accounts until `should_stop`.
 
-    `on_turn` is called in this thread. Waits for failing nodes and a lost warehouse. Raises
-    `ConfigurationError` without an account, `FollowerConflict` when another process signs for one
-    of them; any other error ends all of them.
+    `on_turn` is called in this thread. Waits for failing nodes and a lost warehouse, and for each
+    account as a standby while another process signs for it. Raises `ConfigurationError` without an
+    account; any other error ends all of them.
     """
     if not accounts:
         raise ConfigurationError("no chain has a key (ISTHMUS_RELAY_KEY_…_FILE): nothing to relay")
@@ -128,15 +132,22 @@ def run_relay(
 def reconcile_accounts(
     engine: Engine, settings: Settings, accounts: Sequence[RelayAccount]
 ) -> Iterator[tuple[RelayAccount, list[Recorded] | RetryableChainError | PermanentChainError]]:
-    """Compare each account with its chain; what was recorded, or why it could not be compared."""
+    """Compare each account with its chain; what was recorded, or why it could not be compared.
+
+    Raises `FollowerConflict` while a process signs for one: of an account that has to be reconciled
+    the relay leaves the lease between its turns.
+    """
     for account in accounts:
-        with _open_worker(settings, account, "send") as worker, engine.connect() as conn:
+        with _open_worker(settings, account, "send") as worker:
             if not isinstance(worker, AccountRelay):
                 raise TypeError(f"{worker.account} does not sign")
-            try:
-                yield account, worker.reconcile(conn)
-            except (RetryableChainError, PermanentChainError) as error:
-                yield account, error
+            with account_session(engine, worker.account) as conn:
+                try:
+                    found: list[Recorded] | RetryableChainError | PermanentChainError
+                    found = worker.reconcile(conn)
+                except (RetryableChainError, PermanentChainError) as error:
+                    found = error
+            yield account, found
 
 
 def _workers(accounts: Sequence[RelayAccount]) -> list[tuple[RelayAccount, _Role]]:
@@ -176,27 +187,44 @@ def _run_worker(
         _open_worker(settings, account, role) as worker,
     ):
         while not should_stop():
+            is_unfit = False
             with (
                 loop_time(_LOOPS[role], chain),
                 pause_on_outage(f"relay {chain}", lambda: pause(_RETRY_SECONDS, should_stop)),
-                account_session(engine, worker.account) as conn,
             ):
-                while not should_stop():
-                    seconds, reason = TURN_SECONDS, _IDLE
-                    try:
-                        turn = worker.turn(conn)
-                        if turn is not None:
-                            _count(chain, turn)
-                            reports.put((chain, turn))
-                            reason = "fee" if turn.unaffordable else _IDLE
-                    except (RetryableChainError, PermanentChainError) as error:
-                        logger.warning("turn failed chain=%s: %s", chain, error)
-                        worker.report_unhealthy(conn, error)
-                        is_unfit = isinstance(error, PermanentChainError)
-                        seconds = _UNFIT_SECONDS if is_unfit else _RETRY_SECONDS
-                        reason = "node"
-                    with waiting(reason):
-                        pause(seconds, should_stop)
+                with account_standby(engine, worker.account, should_stop) as conn:
+                    while conn is not None and not (is_unfit or should_stop()):
+                        is_unfit = not _take_turn(conn, worker, chain, should_stop, reports)
+                if is_unfit:
+                    # Without the lease: a standby's nodes may be fit, or `reconcile` may help.
+                    with waiting("node"):
+                        pause(_UNFIT_SECONDS, should_stop)
+
+
+def _take_turn(
+    conn: Connection,
+    worker: AccountWorker,
+    chain: ChainId,
+    should_stop: Callable[[], bool],
+    reports: _Reports,
+) -> bool:
+    """A turn and the pause after it; False, without a pause, when no turn is possible here."""
+    seconds, reason = TURN_SECONDS, _IDLE
+    try:
+        turn = worker.turn(conn)
+        if turn is not None:
+            _count(chain, turn)
+            reports.put((chain, turn))
+            reason = "fee" if turn.unaffordable else _IDLE
+    except (RetryableChainError, PermanentChainError) as error:
+        logger.warning("turn failed chain=%s: %s", chain, error)
+        worker.report_unhealthy(conn, error)
+        if isinstance(error, PermanentChainError):
+            return False
+        seconds, reason = _RETRY_SECONDS, "node"
+    with waiting(reason):
+        pause(seconds, should_stop)
+    return True
 
 
 def _count(chain: ChainId, turn: TurnReport) -> None:

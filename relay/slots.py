@@ -42,6 +42,7 @@ from warehouse_schema.identifiers import (
     TxHash,
     native_amount,
 )
+from warehouse_schema.notifications import queue_notifications
 from warehouse_schema.queries import any_of, seconds_since
 from warehouse_schema.relay import attempts, slots
 
@@ -285,7 +286,7 @@ def _closed_by_block(account: AccountId, number: int) -> tuple[ColumnElement[boo
 
 def notify(conn: Connection, subject: str) -> None:
     """Notify the fold of transfers of a new row."""
-    conn.execute(select(func.pg_notify(channels.INTAKE, subject)))
+    queue_notifications(conn, channels.INTAKE, [subject])
 
 
 def spent_today(conn: Connection, chain: ChainId, **where: str) -> NativeAmount:

@@ -107,7 +107,11 @@ def relay_problems(conn: Connection) -> list[str]:
     """Problems that an operator has to look at, one sentence each."""
     accounts = all_health(conn)
     if not accounts:
-        return ["no relay account has ever reported"]
+        return [
+            "no relay account has ever reported: is a key configured (docs/relay.md), and does the "
+            "relay run? Under Dagster the ticks of relay_sensor, also in the daemon's log, say why "
+            "it does not"
+        ]
     found = [
         f"{row.chain} {row.account}: {row.reason}"
         for row in accounts

@@ -218,7 +218,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-golden`."""
+    """`--update-golden`, `--pgbouncer`."""
+    parser.addoption(
+        "--pgbouncer",
+        action="store_true",
+        help="the API of tests/api reaches its database through a real PgBouncer",
+    )
     parser.addoption(
         "--update-golden",
         action="store_true",

@@ -1,6 +1,6 @@
-"""Queries and results in docs/analytics.md equal those of the database.
+"""Queries, results and pictures in docs/analytics.md are those of the 90 days of history.
 
-`--update-golden` rewrites the results; read the diff.
+`--update-golden` rewrites the results and pictures; read the diff.
 """
 
 import contextlib
@@ -16,9 +16,10 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 
-from indexer.analytics.export import SETS, due_days, export
+from indexer.analytics.export import SETS, due_days, export, write_database
 from indexer.analytics.export.tables import FACTS, FIGURES
-from tests.factories.analysts import fill
+from tests.factories.charts import draw
+from tests.factories.demo_history import fill_with_history
 from warehouse_schema.engine import make_engine
 from warehouse_schema.views import NAMES
 
@@ -27,13 +28,17 @@ EXAMPLE = re.compile(
     r"```(sql|python)\n(?P<code>(?:(?!```).)*)```\n\n```text\n(?P<result>(?:(?!```).)*)```\n",
     re.DOTALL,
 )
+PICTURE = re.compile(
+    r"```sql\n(?P<code>(?:(?!```).)*)```\n\n!\[[^\]]+\]\((?P<file>[\w/-]+\.svg)\)\n", re.DOTALL
+)
 
 
 @pytest.fixture(scope="module")
 def seeded(clone: Callable[[], URL]) -> Iterator[Engine]:
     """The warehouse of the document, as the indexer's."""
-    engine = make_engine(clone(), role="indexer")
-    fill(engine)
+    url = clone()
+    fill_with_history(url)
+    engine = make_engine(url, role="indexer")
     yield engine
     engine.dispose()
 
@@ -49,12 +54,13 @@ def analyst(seeded: Engine) -> Iterator[Connection]:
 
 @pytest.fixture
 def exported(seeded: Engine, tmp_path: Path) -> Path:
-    """A folder that holds the days as files, under `export`."""
+    """A folder that holds the days as files, under `export`, and as `isthmus.duckdb`."""
     for what in SETS:
         with seeded.connect() as conn:
             wanted = due_days(conn, what, tmp_path / "export")
         for _ in export(seeded, what, tmp_path / "export", wanted):
             pass
+    write_database(tmp_path / "export", tmp_path / "isthmus.duckdb")
     return tmp_path
 
 
@@ -84,8 +90,13 @@ def shown(value: Any) -> str:
 
 
 def query_result(connection: Connection, query: str) -> str:
+    return table(*rows_of(connection, query))
+
+
+def rows_of(connection: Connection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows."""
     result = connection.execute(text(query.replace(":", r"\:")))
-    return table(list(result.keys()), [tuple(row) for row in result])
+    return list(result.keys()), [tuple(row) for row in result]
 
 
 def printed(code: str) -> str:
@@ -114,6 +125,28 @@ def test_examples_give_documented_results(
     if pytestconfig.getoption("--update-golden"):
         DOCUMENT.write_text(given)
     assert given == DOCUMENT.read_text()
+
+
+def test_pictures_are_those_of_their_queries(
+    analyst: Connection, pytestconfig: pytest.Config
+) -> None:
+    document = DOCUMENT.read_text()
+    pictures = list(PICTURE.finditer(document))
+    assert len(pictures) == document.count(".svg)")
+    for picture in pictures:
+        drawn = draw(*rows_of(analyst, picture["code"]))
+        file = DOCUMENT.parent / picture["file"]
+        if pytestconfig.getoption("--update-golden"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(drawn)
+        assert file.read_bytes() == drawn, picture["file"]
+
+
+def test_every_query_is_run() -> None:
+    """As an example or for a picture; the one other SQL block creates a login."""
+    document = DOCUMENT.read_text()
+    run = len(EXAMPLE.findall(document)) + len(PICTURE.findall(document))
+    assert document.count("```sql\n") + document.count("```python\n") == run + 1
 
 
 def test_every_view_has_an_example() -> None:

@@ -3,7 +3,8 @@
 No secrets: identifiers of challenges and tokens, never a signature or a token.
 """
 
-from sqlalchemy import Column, Integer, Table
+from sqlalchemy import BigInteger, Column, Integer, Table
+from sqlalchemy import text as sql
 
 from warehouse_schema.columns import moment, recorded, text
 from warehouse_schema.metadata import ACCESS, metadata
@@ -57,6 +58,14 @@ revoked_tokens = Table(
     text("jti", "Id of the token", primary_key=True),
     moment("expires_at", "When the token itself expires; the row may go then", index=True),
     recorded("revoked_at"),
+    Column(
+        "revoked_by",
+        BigInteger,
+        nullable=False,
+        server_default=sql("pg_current_xact_id()::text::bigint"),
+        index=True,
+        comment="Transaction that wrote the row: a process reads what it has not seen",
+    ),
     schema=ACCESS,
     comment="Tokens of ours that were logged out before they expired",
 )

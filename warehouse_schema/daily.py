@@ -3,9 +3,9 @@
 A day is a UTC day by block or ledger time. Amounts are base units; times are unix seconds.
 """
 
-from sqlalchemy import Column, Identity, PrimaryKeyConstraint, Table
+from sqlalchemy import Column, ForeignKeyConstraint, Identity, PrimaryKeyConstraint, Table
 
-from warehouse_schema.columns import amount, day, number, text
+from warehouse_schema.columns import amount, chain, day, height, number, recorded, seconds, text
 from warehouse_schema.metadata import PROJECTIONS, metadata
 
 provider_days = Table(
@@ -88,8 +88,28 @@ days_done = Table(
         nullable=False,
         comment="Another one each time that the day was computed",
     ),
+    recorded("computed_at", "When it was computed, database clock"),
     PrimaryKeyConstraint("figure", "day"),
     schema=PROJECTIONS,
     comment="Which days were computed, and from which state of the facts. A day whose facts have "
     "changed since, or that has no row, is due",
+)
+
+day_blocks = Table(
+    "day_blocks",
+    metadata,
+    text("figure", "As in days_done"),
+    day(),
+    chain(),
+    height("height", "Last stored block of the day: the day's figures hold all facts up to it"),
+    text("block_hash", "Its hash"),
+    seconds("block_time", "Its time"),
+    PrimaryKeyConstraint("figure", "day", "chain"),
+    ForeignKeyConstraint(
+        ["figure", "day"],
+        [f"{PROJECTIONS}.days_done.figure", f"{PROJECTIONS}.days_done.day"],
+        ondelete="CASCADE",
+    ),
+    schema=PROJECTIONS,
+    comment="Up to which block of which chain each computed day is complete",
 )

@@ -104,6 +104,8 @@ alarms = Table(
         unique=True,
         postgresql_where=Column("cleared_at").is_(None),
     ),
+    # The status page asks for those of the last days.
+    Index("ix_alarms_cleared_at", "cleared_at"),
     schema=FACTS,
     comment="What an operator must look at. One open row for each (chain, kind, subject)",
 )
@@ -291,16 +293,18 @@ backfills = Table(
     "backfills",
     metadata,
     chain(),
-    height("first", "First height of the range"),
-    height("last", "Last height of the range"),
+    height("range_first", "First height of the backfill"),
+    height("range_last", "Last height of the backfill"),
+    height("first", "First height of the span, a part that one process reads"),
+    height("last", "Last height of the span"),
     height("done", "Last height whose facts are committed; first - 1 before any are"),
     height("folded", "Last height whose facts the movements have; at most `done`"),
     number("events", "Raw logs or events kept so far"),
     recorded("updated_at"),
-    PrimaryKeyConstraint("chain", "first", "last"),
+    PrimaryKeyConstraint("chain", "range_first", "range_last", "first"),
     CheckConstraint("folded <= done AND done <= last", name="in_order"),
     schema=FACTS,
-    comment="Backfills under way, and how far each is. A row goes when its backfill is finished",
+    comment="Spans of backfills under way, and how far each is. Rows go with the last one",
 )
 
 changed_days = Table(

@@ -2,18 +2,18 @@
 -- taken away. The same is set as default for tables to come, so that a revision cannot leave one
 -- open or closed between its commit and this file.
 --
---              facts                    projections     intake          relay            access   locks           analytics
---   indexer    insert, delete           all             read            read             –        insert, update  read
+--              facts                    projections     intake          relay            access   locks           notifications   analytics
+--   indexer    insert, delete           all             read            read             –        insert, update* all but update  read
 --              (update: four tables)
---   api        read                     read            insert          read, in part    all      –               –
---   relay      read                     read            read            insert, update*  –        –               –
---   analyst    read                     read            –               –                –        –               read
---                                                                       (*delete: one table)
+--   api        read                     read            insert          read, in part    all      –               insert          –
+--   relay      read                     read            read            insert, update*  –        –               insert          –
+--   analyst    read                     read, in part   –               –                –        –               –               read
+--                                                                       (*delete: four tables of relay, one of locks)
 
-REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, access, locks, analytics
-    FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
-REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay, access, locks, analytics
-    FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, access, locks, notifications,
+    analytics FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay, access, locks, notifications,
+    analytics FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 
 -- Nor does a reader fill the disk with tables of its own. The indexer folds the order book into
 -- some, and compares them with the stored one.
@@ -54,6 +54,10 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA projections
     GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 ALTER DEFAULT PRIVILEGES IN SCHEMA projections
     GRANT INSERT, UPDATE, DELETE ON TABLES TO isthmus_indexer;
+-- Analysts see no identity of a customer: which account a transfer belongs to stands here alone.
+REVOKE SELECT ON projections.transfer_events FROM isthmus_analyst;
+GRANT SELECT (number, transfer, stage, status, reason, told_at) ON projections.transfer_events
+    TO isthmus_analyst;
 
 -- intake: a request, once made, is neither changed nor lost. A quote that nobody used is forgotten
 -- long after it expired, by the indexer, for the public process deletes nothing; one that a transfer
@@ -86,8 +90,8 @@ GRANT SELECT ON relay.health, relay.sponsors, relay.obstacles, relay.failure_res
 GRANT SELECT ON relay.webhook_states, relay.webhook_deliveries, relay.webhook_senders
     TO isthmus_api;
 GRANT DELETE ON relay.webhook_deliveries TO isthmus_relay;
--- Reports of an account whose key was replaced.
-GRANT DELETE ON relay.health, relay.sponsors TO isthmus_relay;
+-- Reports of an account whose key was replaced, and processes that wait for a lease no more.
+GRANT DELETE ON relay.health, relay.sponsors, relay.standbys TO isthmus_relay;
 GRANT SELECT (chain, account, number, subject, purpose, tx_hash, created_at)
     ON relay.attempts TO isthmus_api;
 GRANT SELECT (chain, account, number, subject, purpose, key, outcome, spent, opened_at, closed_at)
@@ -99,13 +103,28 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA access TO isthmus_a
 ALTER DEFAULT PRIVILEGES IN SCHEMA access
     GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO isthmus_api;
 
--- locks: whoever may update a row here may lock it. The public process may not even read them.
+-- locks: whoever may update a row here may lock it, also FOR KEY SHARE. The public process may not
+-- even read them.
 GRANT USAGE ON SCHEMA locks TO isthmus_indexer;
 GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA locks TO isthmus_indexer;
+GRANT DELETE ON locks.standbys TO isthmus_indexer;
 ALTER DEFAULT PRIVILEGES IN SCHEMA locks
     GRANT SELECT, INSERT, UPDATE ON TABLES TO isthmus_indexer;
 
--- analytics: views alone, with their owner's eyes; the indexer holds its daily figures against them.
+-- notifications: each writer announces its commits; the publisher, of the indexer's role, sends them.
+-- A stranger to the queue could send what is in it twice, or not at all.
+GRANT USAGE ON SCHEMA notifications TO isthmus_indexer, isthmus_api, isthmus_relay;
+GRANT INSERT ON ALL TABLES IN SCHEMA notifications
+    TO isthmus_indexer, isthmus_api, isthmus_relay;
+GRANT SELECT, DELETE ON ALL TABLES IN SCHEMA notifications TO isthmus_indexer;
+ALTER DEFAULT PRIVILEGES IN SCHEMA notifications
+    GRANT INSERT ON TABLES TO isthmus_indexer, isthmus_api, isthmus_relay;
+ALTER DEFAULT PRIVILEGES IN SCHEMA notifications
+    GRANT SELECT, DELETE ON TABLES TO isthmus_indexer;
+
+-- analytics: views alone, with their owner's rights. Some sum up intake and relay, without any
+-- column that names an owner, an address or a transfer. The indexer compares its daily figures with
+-- others.
 GRANT USAGE ON SCHEMA analytics TO isthmus_indexer, isthmus_analyst;
 GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO isthmus_indexer, isthmus_analyst;
 ALTER DEFAULT PRIVILEGES IN SCHEMA analytics

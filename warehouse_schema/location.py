@@ -27,7 +27,8 @@ def _network(text: str) -> str:
     return text
 
 
-def _postgres(text: str) -> str:
+def postgres_url(text: str) -> str:
+    """The text, if it is a Postgres URL. Raises `ValueError` that does not repeat it."""
     try:
         warehouse_url(text, source="")
     except ValueError as error:
@@ -51,11 +52,12 @@ class LocationVariables(Variables):
         keep_empty=True,
     )
     home: Path = variable("ISTHMUS_HOME", "home", "folder of local state", Path(".isthmus"))
-    database_url: Annotated[str | None, BeforeValidator(_postgres)] = variable(
+    database_url: Annotated[str | None, BeforeValidator(postgres_url)] = variable(
         "DATABASE_URL",
         "database_url",
         "a Postgres ≥ 14, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`; unset on the devnet: "
-        "the embedded one under `ISTHMUS_HOME`. Required on `testnet` and `mainnet`",
+        "the embedded one under `ISTHMUS_HOME`. Required on `testnet` and `mainnet`. With a "
+        "standby: `…@HOST:PORT,HOST:PORT/DATABASE?target_session_attrs=read-write`",
         has_file=True,
         hidden=True,
     )

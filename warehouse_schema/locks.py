@@ -2,7 +2,7 @@
 
 Three kinds, by who can take them (why: `warehouse_schema.lock_tables`):
 
-- leases (`warehouse_schema.leases`): held by a session of the indexer or the relay while it lives;
+- leases (`warehouse_schema.leases`), held by processes of the indexer or the relay that renew them;
 - rows of `locks.rows` (`warehouse_schema.row_locks`), held by the indexer until commit; and one of
   `relay.leases`, held by the relay until commit;
 - advisory locks, pairs of 32-bit numbers: held until commit, and open to every role. Only what the
@@ -16,26 +16,27 @@ Locks of a name (`hashtextextended` of a text, a single number) belong to what m
 # Leases: a number of these, and a name.
 
 FOLLOWER = 7_040
-"""The right to write a chain's newest facts and its cursor. Name: the chain. Held by the follower's
-session for as long as it follows."""
+"""The right to write a chain's newest facts and its cursor. Name: the chain. Held by the follower
+for as long as it follows."""
 
 BACKFILL = 7_042
-"""The right to replace a chain's final facts. Name: the chain. Held by a backfill's session while
-it writes, and by a swap of a redecode, of every chain."""
+"""The right to replace a chain's final facts. Name: the chain. Held by a backfill in one
+process, and by a swap of a redecode, of every chain. Transactions of a backfill in several
+processes share it."""
 
 POLLER = 7_043
-"""The right to write what services say of messages. Held by the session that polls."""
+"""The right to write what services say of messages. Held by the process that polls."""
 
 DAYS = 7_044
-"""The right to write a family of daily figures. Name: the family's. Held by the session that
+"""The right to write a family of daily figures. Name: the family's. Held by the process that
 computes days."""
 
 RELAY = 7_046
 """The right to sign for an account: number its transactions, write what it sends. Name: the chain,
-a space and the account. Held by the relay's session."""
+a space and the account. Held by the relay."""
 
 WEBHOOKS = 7_049
-"""The right to post to webhooks. Held by the session that writes what came of it."""
+"""The right to post to webhooks. Held by the process that writes what came of it."""
 
 # Rows: a number of these, and names.
 

@@ -8,6 +8,7 @@ PROJECTIONS = "projections"
 RELAY = "relay"
 ACCESS = "access"
 LOCKS = "locks"
+NOTIFICATIONS = "notifications"
 ANALYTICS = "analytics"
 
 SCHEMAS = {
@@ -17,6 +18,7 @@ SCHEMAS = {
     RELAY: "Transactions the service sends. Written by the relay alone.",
     ACCESS: "Who was let in, and who may not be any more. Read and written by the api alone.",
     LOCKS: "Which process may write what. Written by the indexer alone; the api cannot read it.",
+    NOTIFICATIONS: "What commits announce. Queued by each of them, sent by the indexer alone.",
 }
 
 ANALYTICS_COMMENT = "Statistics for analysts: views over facts and projections. Nothing is stored."

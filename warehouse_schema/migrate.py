@@ -1,7 +1,7 @@
 """Bring a Postgres up to date: database, roles, tables, views, grants (`isthmus migrate`)."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from warehouse_schema.engine import make_engine
+from warehouse_schema.engine import ROLES, make_engine
 from warehouse_schema.views import ViewInUse, make_views
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,8 @@ def migrate(url: URL) -> None:
         with one_at_a_time(engine, "migrate"), engine.connect() as connection:
             _check_version(connection)
             _check_encoding(connection)
-            _run_file(connection, "roles.sql", "create the roles")
+            aim = "create the roles, or grant them to itself"
+            _run_file(connection, "roles.sql", aim, ROLES.values())
             upgrade(connection)
             # Not committed before they are granted: an analyst never meets a view that is closed.
             _make_views(connection)
@@ -183,8 +184,13 @@ def _make_views(connection: Connection) -> None:
         ) from error
 
 
-def _run_file(connection: Connection, name: str, aim: str) -> None:
-    """Run a file of statements in one transaction."""
+def _run_file(
+    connection: Connection, name: str, aim: str, memberships: Collection[str] = ()
+) -> None:
+    """Run a file of statements in one transaction.
+
+    A superuser may do it in place of the connection's user, who needs these memberships then.
+    """
     statements = (_FOLDER / name).read_text()
     try:
         # Without parameters psycopg takes many statements at once.
@@ -193,11 +199,18 @@ def _run_file(connection: Connection, name: str, aim: str) -> None:
     except ProgrammingError as error:
         if not _is_forbidden(error):
             raise
+        user = connection.engine.url.username
+        grant = f', then: GRANT {", ".join(memberships)} TO "{user}"' if memberships else ""
         raise MigrationRefused(
-            f"{connection.engine.url.username} may not {aim} ({error.orig}). Ask an administrator "
-            f"to run {_FOLDER / name} as a superuser on this database."
+            f"{user} may not {aim} ({_first_line(error)}). Ask an administrator to run "
+            f"{_FOLDER / name} as a superuser on this database{grant}"
         ) from error
     logger.info("applied %s", name)
+
+
+def _first_line(error: ProgrammingError) -> str:
+    """Without the statement, which Postgres quotes as context."""
+    return str(error.orig).partition("\n")[0]
 
 
 def _is_forbidden(error: ProgrammingError) -> bool:

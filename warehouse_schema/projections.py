@@ -108,6 +108,12 @@ transfer_states = Table(
         postgresql_where=sql("stage = 'CONFIRMING'"),
     ),
     Index("ix_transfer_states_keys", "keys", postgresql_using="gin"),
+    # The status page asks for the day's.
+    Index(
+        "ix_transfer_states_completed",
+        "completed_at",
+        postgresql_where=sql("completed_at IS NOT NULL"),
+    ),
     Index(
         "ix_transfer_states_goes_back",
         "source_chain",

@@ -5,10 +5,19 @@ from typing import Any
 
 from sqlalchemy import ARRAY, BigInteger, ColumnElement, Float, Text, bindparam, cast, extract, func
 
+SEPARATOR = "\x1f"
+"""ASCII's unit separator: in no hash, address or id."""
+
 
 def any_of(words: Iterable[str]) -> ColumnElement[Any]:
     """What a text column equals if it is one of the words: one parameter, however many words."""
-    return func.any(bindparam(None, list(words), type_=ARRAY(Text)))
+    listed = list(words)
+    joined = SEPARATOR.join(listed)
+    if joined and joined.count(SEPARATOR) == len(listed) - 1:
+        # The driver takes eight times as long for an array of thousands of words.
+        text = bindparam(None, joined, type_=Text)
+        return func.any(func.string_to_array(text, func.chr(ord(SEPARATOR))))
+    return func.any(bindparam(None, listed, type_=ARRAY(Text)))
 
 
 def unix_seconds(moment: ColumnElement[Any]) -> ColumnElement[int]:

@@ -28,7 +28,7 @@ from warehouse_schema.columns import (
     small,
     text,
 )
-from warehouse_schema.lock_tables import lease_columns
+from warehouse_schema.lock_tables import lease_columns, standby_columns
 from warehouse_schema.metadata import RELAY, metadata
 
 leases = Table(
@@ -36,7 +36,15 @@ leases = Table(
     metadata,
     *lease_columns(),
     schema=RELAY,
-    comment="Which session signs for an account, and which posts to webhooks",
+    comment="Which process signs for an account, and which posts to webhooks",
+)
+
+standbys = Table(
+    "standbys",
+    metadata,
+    *standby_columns(),
+    schema=RELAY,
+    comment="Which processes wait for these leases",
 )
 
 slots = Table(

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from api.amounts import amount
 from api.text_types import BaseUnitsText
 from api.trustlines import NeededTrustline
 
@@ -30,7 +31,7 @@ class EvmCall(TypedDict):
 
     to: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$", description="Contract to call.")]
     data: Annotated[str, Field(pattern="^0x([0-9a-f]{2})*$", description="Call data.")]
-    value: Annotated[BaseUnitsText, Field(description="Value in wei.")]
+    value: Annotated[BaseUnitsText, amount("wei", "0", "Value of the call.")]
 
 
 class EvmCalls(TypedDict):
@@ -48,7 +49,7 @@ class SendToAddress(TypedDict):
     chain: Annotated[str, Field(description="CAIP-2 id.")]
     asset: Annotated[str, Field(description="CAIP-19 id.")]
     address: Annotated[str, Field(description="Compute it yourself: docs/deposit-addresses.md.")]
-    amount: BaseUnitsText
+    amount: Annotated[BaseUnitsText, amount("base units of `asset`", "20000000")]
 
 
 class StellarTx(TypedDict):

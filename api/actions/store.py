@@ -16,6 +16,7 @@ from indexer.transfers.store import lock_transfers
 from warehouse_schema import channels
 from warehouse_schema.identifiers import TxHash
 from warehouse_schema.intake import consents, submissions
+from warehouse_schema.notifications import queue_notifications
 from warehouse_schema.relay import slots
 
 
@@ -75,7 +76,7 @@ def store_submission(
     kind = "evm_tx" if signed is None else "stellar_tx"
     row = {"tx_hash": tx, "log": free[0], "kind": kind, "signed": signed}
     conn.execute(insert(submissions).values(transfer=transfer, **row))
-    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
+    queue_notifications(conn, channels.INTAKE, [transfer])
 
 
 def has_consent(conn: Connection, tx: TxHash) -> bool:

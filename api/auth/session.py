@@ -1,10 +1,9 @@
 """`/v1/session`: shows and ends the session of a token."""
 
-from flask import Blueprint
+from flask import Blueprint, current_app
 
 from api.auth import schema
-from api.auth.owner import current_session, owner_only
-from api.auth.revocation import Revocations
+from api.auth.owner import current_session, get_authenticator, owner_only
 from api.deps import deps
 from api.errors import BadRequest
 from api.operation import operation
@@ -33,7 +32,8 @@ def show() -> schema.Session:
 def end() -> schema.Revoked:
     """Log out.
 
-    The token is invalid from the next request on.
+    The token is invalid from then on: at once where the request was answered, and within half a
+    second in every other process of the service.
     """
     ended = current_session()
     if ended.jti is None:
@@ -42,5 +42,5 @@ def end() -> schema.Revoked:
             "valid until it expires",
             code="NOT_OUR_TOKEN",
         )
-    Revocations(deps().engine).add(ended.jti, ended.expires_at, deps().clock())
+    get_authenticator(current_app).revoke(ended, deps().clock())
     return {"revoked": True}

@@ -31,6 +31,12 @@ class Ready(TypedDict):
     chains: list[ChainReadiness]
 
 
+class ProcessReady(TypedDict):
+    """The process is ready for traffic, as far as that is its own."""
+
+    status: Literal["ready"]
+
+
 class NotReady(TypedDict):
     """The process should get no traffic, and why."""
 

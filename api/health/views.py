@@ -1,4 +1,7 @@
-"""`GET /healthz`: liveness. `GET /readyz`: readiness, and whether the data is current."""
+"""`GET /healthz`: liveness. `GET /readyz`: readiness, and whether the data is current.
+
+`GET /readyz/process`: readiness without what all processes share.
+"""
 
 from functools import cache
 from typing import Any
@@ -7,13 +10,11 @@ from flask import Blueprint
 from sqlalchemy.exc import OperationalError
 
 from api.auth.owner import public
-from api.availability import followed_chains, health_problems
 from api.deps import deps, snapshot
 from api.errors import Unavailable
 from api.health import schema
 from api.operation import RETRY_AFTER, ResponseDoc, operation
-from indexer.facts.health import assess
-from indexer.facts.status import chain_status_on
+from indexer.service_status.fold import chain_states, ingestion_problems, overdue_problems
 from warehouse_schema.migrate import current_revision, head_revision
 
 health = Blueprint("health", __name__)
@@ -42,31 +43,57 @@ def ready() -> schema.Ready:
     """
     network = deps().network
     try:
+        _require_process_ready(chains=[])
         with snapshot() as connection:
-            revision = current_revision(connection)
-        if revision is None or revision < _build_revision():
-            # The tables below may not exist, or not as this build reads them. Revisions are
-            # numbered, and a later one leaves what this build reads: it serves in an upgrade.
-            reason = f"the database is at revision {revision}, this build at {_build_revision()}"
-            raise _not_ready([reason], chains=[])
-        with snapshot() as connection:
-            statuses = followed_chains(network, chain_status_on(connection, network))
-            reasons = health_problems(connection, network, statuses)
+            states = chain_states(connection, network)
+            problems = [*ingestion_problems(states), *overdue_problems(connection)]
     except OperationalError as error:
         raise _not_ready(["the database cannot be reached"]) from error
     chains: list[schema.ChainReadiness] = [
         {
-            "chain": status.chain,
-            "height": status.height,
-            "lag_seconds": status.lag_seconds,
-            "age_seconds": None if status.idle_seconds is None else int(status.idle_seconds),
-            "reason": assess(network.chain(status.chain), status).reason,
+            "chain": state.status.chain,
+            "height": state.status.height,
+            "lag_seconds": state.status.lag_seconds,
+            "age_seconds": state.age_seconds,
+            "reason": state.health.reason,
         }
-        for status in statuses
+        for state in states
     ]
-    if reasons:
-        raise _not_ready(reasons, chains=chains)
+    if problems:
+        raise _not_ready([each.text for each in problems], chains=chains)
     return {"status": "ready", "chains": chains}
+
+
+@health.get("/readyz/process")
+@operation(
+    "isProcessReady",
+    "Health",
+    {200: "Ready."},
+    also=(ResponseDoc(503, "Not ready.", schema.NotReady, headers=(RETRY_AFTER,)),),
+)
+def process_ready() -> schema.ProcessReady:
+    """Readiness of this process alone, for load balancers.
+
+    Not while it shuts down, nor without the database. Chains that lag, which all processes share,
+    do not count.
+    """
+    try:
+        _require_process_ready()
+    except OperationalError as error:
+        raise _not_ready(["the database cannot be reached"]) from error
+    return {"status": "ready"}
+
+
+def _require_process_ready(**members: Any) -> None:
+    if deps().shutdown.has_begun:
+        raise _not_ready(["the process is shutting down"], **members)
+    with snapshot() as connection:
+        revision = current_revision(connection)
+    if revision is None or revision < _build_revision():
+        # The tables may not exist, or not as this build reads them. Revisions are numbered, and a
+        # later one leaves what this build reads: it serves in an upgrade.
+        reason = f"the database is at revision {revision}, this build at {_build_revision()}"
+        raise _not_ready([reason], **members)
 
 
 def _not_ready(reasons: list[str], **members: Any) -> Unavailable:

@@ -30,6 +30,7 @@ from api.notifications import (
     TransfersChanged,
 )
 from api.orderbook import queries
+from api.orderbook.activity import recent_activity
 from api.orderbook.filters import OfferFilters, fits
 from api.orderbook.queries import Book
 from api.orderbook.recent import RecentOrders, recent_orders
@@ -39,7 +40,7 @@ from api.orderbook.responses import (
     provider_response,
     summary_response,
 )
-from api.responses import BodyCache, StoredBody
+from api.responses import BoundedCache, StoredBody
 from indexer.orderbook.offers import OfferRow
 from warehouse_schema.identifiers import Bytes32, ChainId, StellarAddress
 
@@ -52,9 +53,20 @@ _READ_TIMEOUT_SECONDS = 5.0
 _MAX_LIST_BYTES = 32 * 1024 * 1024
 _MAX_RECORD_BYTES = 8 * 1024 * 1024
 """Of cached answers: anyone may ask for any filter."""
+_MAX_RESPONSE_BYTES = 8 * 1024 * 1024
+_RESPONSE_OVERHEAD_BYTES = 4_000
+"""Key and headers of a cached response."""
 
-RecordKey: TypeAlias = StellarAddress | Bytes32 | RecentOrders
-"""A provider's address, an order's id, or a query for the newest orders. All are distinct."""
+
+@dataclass(frozen=True, slots=True)
+class ActivityOf:
+    """The key of a provider's activity."""
+
+    provider: StellarAddress
+
+
+RecordKey: TypeAlias = StellarAddress | ActivityOf | Bytes32 | RecentOrders
+"""A provider's address, its activity, an order's id, or a query for the newest orders."""
 ReadRecord: TypeAlias = Callable[[Connection, Book], Any]
 
 
@@ -70,7 +82,7 @@ class Listing:
 
     def __init__(self, offers: Sequence[OfferRow]) -> None:
         self._offers = [(offer, orjson.dumps(offer_response(offer))) for offer in offers]
-        self._lists: BodyCache[OfferFilters] = BodyCache(_MAX_LIST_BYTES)
+        self._lists: BoundedCache[OfferFilters, StoredBody] = BoundedCache(_MAX_LIST_BYTES)
 
     def fitting(self, filters: OfferFilters) -> StoredBody:
         """A JSON array of the offers that match."""
@@ -83,14 +95,47 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestKey:
+    """What decides a response of one state of the book."""
+
+    path: str
+    query: str
+    gzip: bool
+    if_none_match: str
+    origin: str
+    """Empty where pages of any origin may read responses."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyResponse:
+    """A response without the headers that differ by request."""
+
+    status: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    route: str
+
+    @property
+    def size(self) -> int:
+        """Approximate memory in bytes."""
+        return _RESPONSE_OVERHEAD_BYTES + len(self.body)
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedBook:
     """One state of the book with its finished answers."""
 
     book: Book
     listing: Listing
     summary: StoredBody
-    records: BodyCache[RecordKey] = field(default_factory=lambda: BodyCache(_MAX_RECORD_BYTES))
+    records: BoundedCache[RecordKey, StoredBody] = field(
+        default_factory=lambda: BoundedCache(_MAX_RECORD_BYTES)
+    )
     """Providers and orders that exist and were asked for."""
+    responses: BoundedCache[RequestKey, ReadyResponse] = field(
+        default_factory=lambda: BoundedCache(_MAX_RESPONSE_BYTES)
+    )
+    """Whole responses that were asked for (`api.orderbook.ready`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +149,14 @@ class _Cached:
 
 @dataclass(frozen=True, slots=True)
 class BookAnswer:
-    """A body, None for an unknown name, and the book that it is as of."""
+    """A body, None for an unknown name, and the book that it is as of.
+
+    `state` is the cached state that the body is of; None where it was read for this request alone.
+    """
 
     book: Book
     body: StoredBody | None
+    state: EncodedBook | None = None
 
 
 class Books:
@@ -137,12 +186,12 @@ class Books:
     def offers(self, filters: OfferFilters) -> BookAnswer:
         """The offers that match."""
         state = self._current()
-        return BookAnswer(state.book, state.listing.fitting(filters))
+        return BookAnswer(state.book, state.listing.fitting(filters), state)
 
     def summary(self) -> BookAnswer:
         """Depth, in total and by rail."""
         state = self._current()
-        return BookAnswer(state.book, state.summary)
+        return BookAnswer(state.book, state.summary, state)
 
     def provider(self, address: StellarAddress) -> BookAnswer:
         """A provider's record."""
@@ -153,6 +202,13 @@ class Books:
             return None if found is None else provider_response(*found)
 
         return self._record(address, read)
+
+    def activity(self, address: StellarAddress) -> BookAnswer:
+        """What became of a provider's orders lately."""
+        return self._record(
+            ActivityOf(address),
+            lambda connection, book: recent_activity(connection, book, address),
+        )
 
     def newest(self, wanted: RecentOrders) -> BookAnswer:
         """The newest orders (intents)."""
@@ -176,7 +232,7 @@ class Books:
         state = self._current()
         cached = state.records.get(key)
         if cached is not None:
-            return BookAnswer(state.book, cached)
+            return BookAnswer(state.book, cached, state)
         with read_snapshot(self._engine) as connection:
             book = queries.require_book(connection, self._chain)
             found = read(connection, book)
@@ -184,7 +240,17 @@ class Books:
         # Misses are not cached: the number of unknown names is unbounded.
         if found and body is not None and book == state.book:
             state.records.put(key, body)
+            return BookAnswer(book, body, state)
         return BookAnswer(book, body)
+
+    def state_without_reading(self) -> EncodedBook | None:
+        """The cached state, unless it is time to check it and nobody does."""
+        cached = self._cached
+        if cached is None or cached.notified != self._notified:
+            return None
+        age = self._monotonic() - cached.checked_at
+        is_fresh = age < _REFRESH_SECONDS or (age < FRESH_SECONDS and self._lock.locked())
+        return cached.state if is_fresh else None
 
     def _current(self) -> EncodedBook:
         """Raises also `Unavailable` when another thread's read takes too long."""

@@ -6,10 +6,11 @@ error.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import cast
 
+from api.amounts import UNIT, USDC
 from api.errors import BadRequest
 from api.operation import Parameter, Schema
 from indexer.addresses import stellar_holder
@@ -21,6 +22,7 @@ _AMOUNT: Schema = {
     "type": "string",
     "pattern": r"^([0-9]{1,32}(\.[0-9]{1,7})?)?$",
     "examples": ["25"],
+    UNIT: USDC,
 }
 HOLDER: Schema = {"type": "string", "format": "stellar-holder", "pattern": "^[GC][A-Z2-7]{55}$"}
 
@@ -42,7 +44,9 @@ AMOUNTS = (
     Parameter("minAmount", "Size in USDC: the offer must accept an order of it.", _AMOUNT),
     Parameter("maxAmount", "Another size, no smaller: the offer must accept it too.", _AMOUNT),
 )
-PROVIDER = Parameter("provider", "Only this provider's.", {"anyOf": [HOLDER, {"const": ""}]})
+_ONE_HOLDER: Schema = {"anyOf": [HOLDER, {"const": ""}]}
+PROVIDER = Parameter("provider", "Only this provider's.", _ONE_HOLDER)
+BUYER = Parameter("buyer", "Only this taker's.", _ONE_HOLDER)
 
 FILTERS = tuple(each.name for each in (*TOPIC, *AMOUNTS))
 DECIMALS = 7
@@ -82,34 +86,44 @@ def fits(offer: OfferRow, filters: OfferFilters) -> bool:
 
 def parse_filters(query: Mapping[str, str]) -> OfferFilters:
     """Raises `BadRequest` that names the parameter."""
-    currency, direction = query.get("currency", ""), query.get("direction", "")
-    if currency and not _CURRENCY.fullmatch(currency):
-        raise BadRequest(
-            f"currency is {currency!r}; it must be 3 letters (ISO 4217)", code="BAD_FILTER"
-        )
+    topic = parse_topic(query)
+    low, high = _amount("minAmount", query), _amount("maxAmount", query)
+    if low is not None and high is not None and low > high:
+        raise BadRequest("minAmount is larger than maxAmount", code="BAD_FILTER")
+    return replace(topic, min_amount=low, max_amount=high)
+
+
+def parse_topic(query: Mapping[str, str]) -> OfferFilters:
+    """Filters without amounts. Raises `BadRequest` that names the parameter."""
+    direction = query.get("direction", "")
     if direction not in ("", "onramp", "offramp"):
         raise BadRequest(
             f"direction is {direction!r}; it must be onramp or offramp", code="BAD_FILTER"
         )
-    low, high = _amount("minAmount", query), _amount("maxAmount", query)
-    if low is not None and high is not None and low > high:
-        raise BadRequest("minAmount is larger than maxAmount", code="BAD_FILTER")
     return OfferFilters(
         rail=query.get("rail") or None,
-        currency=currency.upper() or None,
+        currency=parse_currency(query),
         direction=cast(OrderDirection, direction) if direction else None,
-        min_amount=low,
-        max_amount=high,
     )
 
 
+def parse_currency(query: Mapping[str, str]) -> str | None:
+    """The currency in capitals; None without one. Raises `BadRequest`."""
+    currency = query.get("currency", "")
+    if currency and not _CURRENCY.fullmatch(currency):
+        raise BadRequest(
+            f"currency is {currency!r}; it must be 3 letters (ISO 4217)", code="BAD_FILTER"
+        )
+    return currency.upper() or None
+
+
 @lru_cache(maxsize=1024)
-def parse_provider(text: str) -> StellarAddress:
-    """A provider's address. Raises `BadRequest`. Cached for its checksum; errors are not cached."""
+def parse_holder(name: str, text: str) -> StellarAddress:
+    """The address in a parameter. Raises `BadRequest`. Cached for its checksum; errors are not."""
     try:
         return stellar_holder(text)
     except ValueError as error:
-        raise BadRequest(f"provider: {error}", code="BAD_ADDRESS") from error
+        raise BadRequest(f"{name}: {error}", code="BAD_ADDRESS") from error
 
 
 def _amount(name: str, query: Mapping[str, str]) -> BaseUnits | None:

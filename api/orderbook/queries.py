@@ -38,6 +38,10 @@ class Book:
     last_message: int | None
     """Id of the newest message in the outbox; None while it is empty."""
 
+    def age(self, now: UnixSeconds) -> int:
+        """Seconds since its ledger closed; 0 where that clock is ahead."""
+        return max(0, now - self.close_time)
+
 
 _BOOK = select(
     tables.book,

@@ -21,6 +21,11 @@ def decimal_text(amount: BaseUnits) -> str:
     return f"-{digits}" if amount < 0 else digits
 
 
+def ratio(part: int, whole: int) -> str:
+    """`part / whole` (more than 0) as a decimal, rounded half up to 7 places."""
+    return decimal_text(BaseUnits((2 * part * _UNIT + whole) // (2 * whole)))
+
+
 def offer_response(offer: OfferRow) -> schema.Offer:
     """An offer."""
     return {

@@ -9,6 +9,7 @@ from typing import Annotated, get_args
 
 from pydantic import Field
 
+from api.amounts import amount
 from api.errors import BadRequest, Forbidden
 from api.parsing import Strict
 from indexer.addresses import evm_address, stellar_account
@@ -31,7 +32,7 @@ class NewQuote(Strict):
     """The body of `POST /v1/quotes`."""
 
     route: Annotated[str, Field(json_schema_extra={"enum": list(get_args(RouteId))})]
-    amount_in: str
+    amount_in: Annotated[str, amount("base units of the route's source asset", "5000000")]
     source_chain: str
     source_address: str
     dest_address: str

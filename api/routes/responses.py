@@ -2,9 +2,9 @@
 
 from collections.abc import Container
 
-from api.availability import relay_sends_at_dest, relay_sends_at_source
 from api.routes import schema
 from indexer.config.routes import TransferRoute, TransferRouteEnd
+from indexer.service_status.availability import is_dest_available, is_source_available
 from warehouse_schema.identifiers import ChainId
 
 
@@ -22,18 +22,13 @@ def route_response(
             "quoted": list(route.fee.quoted),
         },
         "source_chains": [
-            _end_response(
-                end,
-                available=end.chain in healthy
-                and (end.chain in relayed or not relay_sends_at_source(end.chain)),
-            )
+            _end_response(end, available=is_source_available(end.chain, healthy, relayed))
             for end in route.source_chains
         ],
         "dest_chains": [
             _end_response(
                 end,
-                available=end.chain in healthy
-                and (end.chain in relayed or not relay_sends_at_dest(route.mechanism)),
+                available=is_dest_available(route.mechanism, end.chain, healthy, relayed),
             )
             for end in route.dest_chains
         ],

@@ -5,14 +5,17 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from api.amounts import BPS, amount
 from api.text_types import BaseUnitsText
 from indexer.config.routes import Direction, FundingMode, Mechanism, QuotedFee, RouteId
+
+_ASSET = "base units of `asset`"
 
 
 class RouteFee(TypedDict):
     """Fees of a route."""
 
-    service_fee_bps: Annotated[int, Field(ge=0, description="Basis points of the sent amount.")]
+    service_fee_bps: Annotated[int, Field(ge=0), amount(BPS, 0, "Of the sent amount.")]
     quoted: Annotated[list[QuotedFee], Field(description="Further fees; a quote has the amounts.")]
 
 
@@ -21,9 +24,9 @@ class RouteEnd(TypedDict):
 
     chain: Annotated[str, Field(description="CAIP-2 id.")]
     asset: Annotated[str, Field(description="CAIP-19 id.")]
-    min_amount: BaseUnitsText
-    max_amount: BaseUnitsText
-    amount_step: Annotated[BaseUnitsText, Field(description="Amounts must be multiples of it.")]
+    min_amount: Annotated[BaseUnitsText, amount(_ASSET, "1000000")]
+    max_amount: Annotated[BaseUnitsText, amount(_ASSET, "20000000")]
+    amount_step: Annotated[BaseUnitsText, amount(_ASSET, "1", "Amounts must be multiples of it.")]
     funding_modes: list[FundingMode]
     expected_seconds: Annotated[
         int, Field(ge=0, description="Usual time on this chain; add both chains'.")

@@ -3,15 +3,17 @@
 from flask import Blueprint
 
 from api.auth.owner import public
-from api.availability import relayed_chains
-from api.deps import deps, snapshot
+from api.deps import deps
 from api.operation import operation
+from api.reads import POSITION, POSITION_DOC, read_recent
 from api.responses import cacheable
 from api.routes import schema
 from api.routes.responses import route_response
 from indexer.config.routes import routes as all_routes
 from indexer.facts.health import assess
 from indexer.facts.status import chain_status_on
+from indexer.policy.relay_accounts import account_statuses
+from indexer.service_status.availability import relayed_chains
 
 routes = Blueprint("routes", __name__)
 routes.before_request(public)
@@ -20,7 +22,13 @@ routes.after_request(cacheable)
 
 @routes.get("/v1/routes")
 @operation(
-    "listRoutes", "Routes", {200: "All routes."}, cached=True, refusals=("DATABASE_UNAVAILABLE",)
+    "listRoutes",
+    "Routes",
+    {200: "All routes."},
+    cached=True,
+    headers=(POSITION_DOC,),
+    parameters=(POSITION,),
+    refusals=("DATABASE_UNAVAILABLE",),
 )
 def list_routes() -> schema.Routes:
     """List the routes of transfers.
@@ -28,8 +36,9 @@ def list_routes() -> schema.Routes:
     `available` marks the chains that are healthy now.
     """
     network = deps().network
-    with snapshot() as conn:
-        statuses, senders = chain_status_on(conn, network), relayed_chains(conn)
+    statuses, senders = read_recent(
+        lambda conn: (chain_status_on(conn, network), relayed_chains(account_statuses(conn)))
+    )
     healthy = {
         status.chain for status in statuses if assess(network.chain(status.chain), status).is_well
     }

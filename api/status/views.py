@@ -1,18 +1,16 @@
 """`GET /v1/status`."""
 
-from collections import Counter
-
-from flask import Blueprint
-from sqlalchemy import select
+from flask import Blueprint, g
 
 from api.auth.owner import public
-from api.availability import followed_chains, health_problems
-from api.deps import deps, snapshot
+from api.deps import deps
 from api.operation import operation
-from api.responses import cacheable, iso_microseconds
+from api.reads import POSITION, POSITION_DOC, needed_position, read_recent
+from api.responses import cacheable
 from api.status import schema
-from indexer.facts.status import chain_status_on
-from warehouse_schema.projections import reconciliation
+from api.status.recent import Answer, recent_status
+from api.status.responses import status_response
+from indexer.service_status import service_status
 
 status = Blueprint("status", __name__)
 status.before_request(public)
@@ -23,36 +21,24 @@ status.after_request(cacheable)
 @operation(
     "showStatus",
     "Routes",
-    {200: "The last reconciliation."},
+    {200: "The status."},
     cached=True,
+    headers=(POSITION_DOC,),
+    parameters=(POSITION,),
     refusals=("DATABASE_UNAVAILABLE",),
 )
 def show_status() -> schema.Status:
-    """Show the last reconciliation.
+    """Show whether transfers are moving, and the last reconciliation.
 
-    It compares what left each chain with what arrived on the others and what is on the way, and
-    counts pending transfers. It runs every few minutes.
+    The reconciliation compares what left each chain with what arrived on the others and what is on
+    the way, and counts pending transfers. It runs every few minutes; all else is seconds old.
     """
     network = deps().network
-    with snapshot() as conn:
-        row = conn.execute(select(reconciliation)).one_or_none()
-        statuses = followed_chains(network, chain_status_on(conn, network))
-        reasons = health_problems(conn, network, statuses)
-    if row is None:
-        return {
-            "at": None,
-            "adds_up": None,
-            "reasons": reasons,
-            "flows": [],
-            "under_way": {},
-            "findings": {},
-        }
-    return {
-        "at": iso_microseconds(row.at),
-        "adds_up": not row.findings,
-        "reasons": reasons,
-        "flows": row.flows,
-        "under_way": row.stages,
-        # Only counts: the sentences name transfers, which are their owners' alone.
-        "findings": dict(Counter(finding["check"] for finding in row.findings)),
-    }
+
+    def read() -> Answer:
+        found = read_recent(lambda conn: service_status(conn, network))
+        return Answer(status_response(found), g.get("position"))
+
+    answer = recent_status().get(needed_position(), read)
+    g.position = answer.position
+    return answer.body

@@ -29,7 +29,8 @@ class Ending:
     reason: str
 
 
-STOPPING = Ending(1001, "server is stopping")
+STOPPING = Ending(1001, "server is stopping: resume with after=LEDGER")
+"""With the ledger in place of its name."""
 TOO_MANY_MESSAGES = Ending(1008, "too many messages")
 NO_PONG = Ending(1008, "no pong")
 TOO_BIG = Ending(1009, "message too big")
@@ -43,6 +44,13 @@ TOKEN_UNCHECKED = Ending(1013, "token not checked")
 SLOW_READER = Ending(1013, "slow reader")
 BAD_FRAME = Ending(1002, "bad frame")
 """With code 1007 for a text message that is not UTF-8."""
+
+
+def stopping(ledger: int) -> Ending:
+    """`STOPPING` of a client that was sent everything up to a ledger."""
+    return Ending(STOPPING.code, STOPPING.reason.replace("LEDGER", str(ledger)))
+
+
 CLOSE_REASONS = (
     *(STOPPING, BAD_FRAME, TOO_MANY_MESSAGES, NO_PONG),
     *(TOKEN_REFUSED, TOKEN_EXPIRED, TOKEN_REVOKED, OTHER_ACCOUNT),
@@ -105,13 +113,17 @@ class Client:
             return
         self._push(data)
 
-    def end(self, ending: Ending, now: float) -> None:
-        """Send a close frame; of the queue, only the frame that was begun is still sent."""
+    def end(self, ending: Ending, now: float, *, after_queue: bool = False) -> None:
+        """Send a close frame; of the queue, only the frame that was begun is still sent.
+
+        `after_queue`: what is queued is sent first, as far as the client takes it.
+        """
         if self.ending is not None:
             return
         self.ending = ending
         self._deadline = now + self._limits.close_seconds
-        self._drop_unsent_frames()
+        if not after_queue:
+            self._drop_unsent_frames()
         self._push(frames.close(ending.code, ending.reason))
 
     def flush(self) -> None:

@@ -26,12 +26,13 @@ from api.stream.client import (
     BOOK_REBUILT,
     CONNECTION_LOST,
     INTERNAL_ERROR,
-    STOPPING,
     TOKEN_REFUSED,
     Client,
     Ending,
+    stopping,
 )
 from api.stream.outbox import BookMessages, BookSnapshot, OutboxBatch, ReadPosition
+from api.stream.outbox_session import OutboxSession
 from api.stream.reading_thread import ReadingThread
 from api.stream.requests import BadClientMessage, Filters, SubscribeRequest, parse_client_message
 from api.stream.transfer_subscriptions import ClientAction, TokenAccess, TransferSubscriptions
@@ -78,6 +79,9 @@ class Hub:
         self._audiences: dict[tuple[Filters, bool], Audience] = {}
         self._waiting: list[_Waiting] = []
         self._tick_at = 0.0
+        self._end_times: dict[Client, float] = {}
+        """When clients end, by the monotonic clock, while the process is shutting down."""
+        self._last_end: float | None = None
         self._stopping = False
         self._ended = False
         self._lock = threading.Lock()
@@ -85,14 +89,16 @@ class Hub:
         self._start_from(snapshot)
         self._engine = engine
         self._chain = chain
+        # Of the reading thread:
+        self._outbox = OutboxSession(engine, chain)
         self._since = snapshot.at
-        """Of the reading thread: the position up to which it has read."""
+        """The position up to which it has read."""
         self._reader = ReadingThread(
             "stream-outbox",
             listener,
             self._read_outbox,
             concerns=lambda event: isinstance(event, Committed) and event.chain == chain,
-            on_end=lambda: self._post(lambda: self._shut_down(INTERNAL_ERROR)),
+            on_end=self._end_reading,
         )
         self._transfers = TransferSubscriptions(
             engine,
@@ -123,10 +129,19 @@ class Hub:
                 return
         client.close(time.monotonic())
 
+    def end_within(self, seconds: float) -> None:
+        """End clients one by one, in the last two thirds of that time: first load balancers notice.
+
+        So clients do not connect again all at once, nor to this process. A signal handler may call
+        it.
+        """
+        now = time.monotonic()
+        self._post(lambda: self._plan_ends(now + seconds / 3, now + seconds))
+
     def stop(self) -> None:
         """End every client, then the threads. Does not wait: a signal handler may call it."""
         # In this order: the hub must not take the end of a reading thread for a failure.
-        self._post(lambda: self._shut_down(STOPPING))
+        self._post(lambda: self._shut_down(None))
         self._reader.stop()
         self._transfers.stop()
 
@@ -147,8 +162,7 @@ class Hub:
     # The thread that reads the outbox
 
     def _read_outbox(self) -> None:
-        with read_snapshot(self._engine) as connection:
-            messages = outbox.read_since(connection, self._chain, self._since)
+        messages = self._outbox.read_since(self._since)
         if messages is not None:
             self._post(partial(self._broadcast, messages))
             self._since = messages.at
@@ -158,6 +172,10 @@ class Hub:
             logger.warning("stream restarts from a snapshot at ledger=%d", snapshot.at.ledger)
             self._post(partial(self._start_from, snapshot))
             self._since = snapshot.at
+
+    def _end_reading(self) -> None:
+        self._outbox.close()
+        self._post(lambda: self._shut_down(INTERNAL_ERROR))
 
     # The hub's thread
 
@@ -196,7 +214,10 @@ class Hub:
             self._settle(client, now)
         self._run_jobs()
         if now >= self._tick_at:
-            self._tick_at = now + (_STOPPING_TICK_SECONDS if self._stopping else _TICK_SECONDS)
+            is_ending = self._stopping or self._last_end is not None
+            self._tick_at = now + (_STOPPING_TICK_SECONDS if is_ending else _TICK_SECONDS)
+            for client in [each for each, at in self._end_times.items() if at <= now]:
+                self._end_stopping(client, now)
             for client in list(self._clients):
                 client.tick(now)
                 self._settle(client, now)
@@ -231,8 +252,11 @@ class Hub:
         self._clients[client] = None
         self._metrics.stream_opened()
         self._selector.register(client.socket, selectors.EVENT_READ, client)
+        if self._last_end is not None:
+            # It connected before its load balancer noticed.
+            self._end_times[client] = self._last_end
         if self._stopping:
-            client.end(STOPPING, now)
+            client.end(stopping(request.after or 0), now)
         elif missed is not None and self._is_ahead(request, missed):
             self._waiting.append(_Waiting(client, request, missed, now + _AHEAD_SECONDS))
             self._reader.wake()
@@ -288,6 +312,7 @@ class Hub:
 
     def _remove(self, client: Client, now: float) -> None:
         audience = self._clients.pop(client)
+        self._end_times.pop(client, None)
         self._transfers.forget(client)
         self._metrics.stream_closed((client.ending or CONNECTION_LOST).code)
         self._selector.unregister(client.socket)
@@ -303,15 +328,37 @@ class Hub:
             client.end(ending, now)
             self._settle(client, now)
 
-    def _shut_down(self, ending: Ending) -> None:
-        """End every client; a new client needs another hub or process."""
+    def _plan_ends(self, begin: float, end: float) -> None:
+        clients = list(self._clients)
+        step = (end - begin) / max(1, len(clients))
+        self._end_times = {client: begin + step * at for at, client in enumerate(clients)}
+        self._last_end = end
+        self._tick_at = 0.0
+
+    def _end_stopping(self, client: Client, now: float) -> None:
+        """End a client behind all that it was sent, with the ledger to resume from."""
+        self._end_times.pop(client, None)
+        ledger: int = self._position.ledger
+        if self._clients[client] is None:
+            # It has what it came with.
+            waiting = (each.request.after for each in self._waiting if each.client is client)
+            ledger = next(waiting, None) or 0
+        client.end(stopping(ledger), now, after_queue=True)
+        self._settle(client, now)
+
+    def _shut_down(self, ending: Ending | None) -> None:
+        """End every client, None: as stopping; a new client needs another hub or process."""
         if ending is INTERNAL_ERROR:
             if self._stopping:
                 return
             logger.error("stream ends: one of its reading threads ended")
         self._stopping = True
         self._tick_at = 0.0
-        self._end_all(ending)
+        if ending is not None:
+            self._end_all(ending)
+        now = time.monotonic()
+        for client in list(self._clients):
+            self._end_stopping(client, now)
 
     def _start_from(self, snapshot: BookSnapshot) -> None:
         """Clients may have another book than the snapshot: they reconnect."""

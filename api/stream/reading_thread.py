@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+import psycopg
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
@@ -17,6 +18,7 @@ _POLL_SECONDS = 2.0
 and expiries of tokens send none."""
 _RETRY_SECONDS = 0.5
 """After the warehouse did not answer."""
+_OUTAGES = (OperationalError, psycopg.OperationalError, NoFreeConnection, OrderBookNotReady)
 
 
 class ReadingThread:
@@ -72,7 +74,7 @@ class ReadingThread:
                 self._wake.clear()
                 try:
                     self._read()
-                except (OperationalError, NoFreeConnection, OrderBookNotReady) as error:
+                except _OUTAGES as error:
                     # Not the error as a whole: it would quote the statement.
                     reason = getattr(error, "orig", None) or error.args[0]
                     logger.warning("%s waits for the warehouse: %s", self._name, reason)

@@ -15,7 +15,7 @@ import orjson
 
 from api.errors import BadRequest
 from api.operation import Parameter
-from api.orderbook.filters import AMOUNTS, PROVIDER, TOPIC, parse_filters, parse_provider
+from api.orderbook.filters import AMOUNTS, PROVIDER, TOPIC, parse_filters, parse_holder
 from indexer.market.escrow_events import OrderDirection
 from warehouse_schema.identifiers import Height, StellarAddress
 
@@ -114,7 +114,7 @@ def parse_subscribe_request(query: Mapping[str, str]) -> SubscribeRequest:
                 code="BAD_FILTER",
             )
     shared, provider = parse_filters(query), query.get("provider")
-    address = parse_provider(provider) if provider else None
+    address = parse_holder("provider", provider) if provider else None
     channel, markers, after = (query.get(name, "") for name in ("channel", "markers", "after"))
     if channel not in ("", "orderbook", "intent"):
         raise BadRequest(

@@ -12,14 +12,14 @@ import threading
 import time
 from typing import Any, NoReturn
 
-from flask import Blueprint, Flask, current_app, g, request
+from flask import Blueprint, Flask, Response, current_app, g, request
 from flask_sock import Sock
 
 from api.auth.authenticator import Authenticator
 from api.auth.claims import AuthSession
 from api.auth.owner import get_authenticator, public
 from api.deps import Deps, deps, read_snapshot
-from api.errors import BadRequest, Forbidden, Unavailable, UpgradeRequired
+from api.errors import BadRequest, Forbidden, Unavailable, UpgradeRequired, error_response
 from api.operation import HeaderDoc, Parameter, operation
 from api.parsing import read_query
 from api.rate_limits import OWNER
@@ -72,6 +72,11 @@ class Stream:
                 )
                 self._hub.start()
             return self._hub
+
+    def end_within(self, seconds: float) -> None:
+        """End clients one by one over that time. Takes no lock: a signal handler may call it."""
+        if self._hub is not None:
+            self._hub.end_within(seconds)
 
     def stop(self) -> None:
         """End every client. Takes no lock: a signal handler may call it."""
@@ -129,6 +134,9 @@ def admit() -> None:
     if request.endpoint != "stream.open_stream":
         return
     _check_handshake()
+    if deps().shutdown.has_begun:
+        # A load balancer sends it to another process.
+        raise Unavailable("this process is shutting down", code="STREAM_NOT_SERVED")
     # Browsers send no preflight for a WebSocket, so the server checks the origin. Other programs
     # send none. Cookies are not used, and a page that sends a token holds it.
     if not deps().web.allows(request.headers.get("Origin")):
@@ -155,6 +163,12 @@ def leave(_: BaseException | None) -> None:
     slot = g.pop("stream_slot", None)
     if slot is not None:
         slot.release()
+
+
+@stream.errorhandler(ConnectionError)
+def leave_handshake(_: ConnectionError) -> Response:
+    """The client closed its connection before the handshake was sent: nothing failed here."""
+    return error_response(BadRequest("the connection was closed", code="BAD_HANDSHAKE"))
 
 
 def open_stream(connection: Any) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from api.amounts import amount
 from api.text_types import BaseUnitsText, Time, TimeText
 from indexer.config.routes import Direction, FundingMode, RouteId
 from indexer.transfers.reasons import StageReason
@@ -14,6 +15,9 @@ TransferId = Annotated[
     str, Field(pattern="^[0-9a-f]{32}$", description="16 bytes: the label that its burn carries.")
 ]
 _Url = Annotated[str, Field(description="Explorer page of the transaction.")]
+_SOURCE = "base units of `source_asset`"
+_DEST = "base units of `dest_asset`"
+_HELD = "base units of `token`"
 _Hex = Annotated[str, Field(pattern="^0x([0-9a-f]{2})*$", description="Bytes as hex.")]
 
 
@@ -54,19 +58,22 @@ class DepositTokenBalance(TypedDict):
     """One token at the deposit address: received = swept + returned + current balance."""
 
     token: Annotated[str, Field(description="Token contract.")]
-    received: BaseUnitsText
-    swept: Annotated[BaseUnitsText, Field(description="Burned or sent to the recipient.")]
-    returned: BaseUnitsText
-    owed: Annotated[BaseUnitsText, Field(description="To be refunded.")]
+    received: Annotated[BaseUnitsText, amount(_HELD, "20000000")]
+    swept: Annotated[BaseUnitsText, amount(_HELD, "0", "Burned or sent to the recipient.")]
+    returned: Annotated[BaseUnitsText, amount(_HELD, "0")]
+    owed: Annotated[BaseUnitsText, amount(_HELD, "20000000", "To be refunded.")]
 
 
 class Refund(TypedDict):
     """Payments to the deposit address, and their refunds."""
 
-    amount: Annotated[BaseUnitsText, Field(description="Refunded amount of the asset to be paid.")]
+    amount: Annotated[
+        BaseUnitsText, amount(_SOURCE, "20000000", "Refunded amount of the asset to be paid.")
+    ]
     transactions: list[str]
     pending_below_minimum: Annotated[
-        BaseUnitsText, Field(description="Owed, but less than the minimum of an automatic refund.")
+        BaseUnitsText,
+        amount(_SOURCE, "500000", "Owed, but less than the minimum of an automatic refund."),
     ]
     tokens: list[DepositTokenBalance]
 
@@ -105,13 +112,11 @@ class Transfer(TypedDict):
     ]
     stage_detail: Annotated[str | None, Field(description="Explanation of the reason, for people.")]
     turn: Annotated[ActionBy, Field(description="Party that has to act now.")]
-    amount_in: BaseUnitsText
-    amount_out: Annotated[BaseUnitsText, Field(description="Minimum that arrives.")]
-    amount_fee: Annotated[
-        BaseUnitsText, Field(description="Maximum; base units of the source asset.")
-    ]
+    amount_in: Annotated[BaseUnitsText, amount(_SOURCE, "10000000")]
+    amount_out: Annotated[BaseUnitsText, amount(_DEST, "99984400", "Minimum that arrives.")]
+    amount_fee: Annotated[BaseUnitsText, amount(_SOURCE, "1560", "Maximum.")]
     amount_delivered: Annotated[
-        BaseUnitsText | None, Field(description="Amount that arrived; null before.")
+        BaseUnitsText | None, amount(_DEST, "99990000", "Amount that arrived; null before.")
     ]
     source_chain: str
     source_asset: str

@@ -25,6 +25,7 @@ from indexer.transfers import state_machine
 from indexer.transfers.read import read_transfers
 from indexer.transfers.store import lock_transfers
 from warehouse_schema import channels
+from warehouse_schema.engine import confirm_on_standby
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import (
     cancellations,
@@ -32,6 +33,7 @@ from warehouse_schema.intake import (
     transfers,
     watched_addresses,
 )
+from warehouse_schema.notifications import queue_notifications
 
 _TICK = timedelta(microseconds=1)
 """Resolution of a Postgres timestamp."""
@@ -71,6 +73,7 @@ def create_transfer(
                 transfer=existing.id,
             )
         add_log_context(transfer=existing.id)
+        confirm_on_standby(conn)
         return CreatedTransfer(OwnedTransferId(existing.id), is_new=False)
     quote = _usable_quote(conn, owner, body.quote_id)
     chains = (quote.source_chain, quote.dest_chain)
@@ -106,7 +109,7 @@ def create_transfer(
     if quote.mechanism == "payment":
         # Payments call no contract of ours: the payer's account is watched instead.
         _watch(conn, quote.source_chain, quote.source_address, f"payer of transfer {transfer}")
-    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
+    queue_notifications(conn, channels.INTAKE, [transfer])
     return CreatedTransfer(transfer, is_new=True)
 
 
@@ -178,4 +181,4 @@ def cancel_transfer(conn: Connection, network: Network, transfer: OwnedTransferI
             f"the transfer is {stage}: it cannot be cancelled", code="NOT_CANCELLABLE", stage=stage
         )
     conn.execute(insert(cancellations).values(transfer=transfer))
-    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
+    queue_notifications(conn, channels.INTAKE, [transfer])

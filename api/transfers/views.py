@@ -1,11 +1,15 @@
 """`/v1/transfers`."""
 
+from datetime import datetime
+
 from flask import Blueprint, request
+from sqlalchemy import Connection
 
 from api.auth.owner import owner, owner_only
-from api.deps import deps, snapshot
+from api.deps import deps
 from api.operation import LIMIT, NO_STORE, TRANSFER_ID, operation
 from api.parsing import read_body, read_query
+from api.reads import POSITION, read_recent
 from api.responses import iso_microseconds
 from api.transfers import schema
 from api.transfers.access import access_transfer, list_transfers
@@ -60,16 +64,20 @@ def start() -> tuple[schema.Transfer, int]:
     "Transfers",
     {200: "A page of transfers."},
     headers=(NO_STORE,),
-    parameters=(BEFORE, LIMIT),
+    parameters=(BEFORE, LIMIT, POSITION),
     refusals=("BAD_CURSOR", "BAD_LIMIT", "UNKNOWN_PARAMETER"),
 )
 def show_page() -> schema.TransferList:
     """Your transfers, newest first."""
     page = read_page(read_query({"before", "limit"}))
     network = deps().network
-    with snapshot() as conn:
+
+    def read(conn: Connection) -> tuple[list[schema.Transfer], datetime | None]:
         ids, next_before = list_transfers(conn, owner(), page)
-        shown = [transfer_response(network, each) for each in load_details(conn, network, ids)]
+        loaded = load_details(conn, network, ids)
+        return [transfer_response(network, each) for each in loaded], next_before
+
+    shown, next_before = read_recent(read)
     return {
         "transfers": shown,
         "next_before": None if next_before is None else iso_microseconds(next_before),
@@ -82,14 +90,17 @@ def show_page() -> schema.TransferList:
     "Transfers",
     {200: "The transfer."},
     headers=(NO_STORE,),
-    parameters=(TRANSFER_ID,),
+    parameters=(TRANSFER_ID, POSITION),
     refusals=("TRANSFER_NOT_FOUND",),
 )
 def show(transfer: str) -> schema.Transfer:
     """State of a transfer."""
-    with snapshot() as conn:
+
+    def read(conn: Connection) -> schema.Transfer:
         owned = access_transfer(conn, owner(), transfer)
         return load_transfer_response(conn, deps().network, owned)
+
+    return read_recent(read)
 
 
 @transfers.post("/v1/transfers/<transfer>/cancel")

@@ -1,12 +1,14 @@
 """`/v1/webhooks`."""
 
 from flask import Blueprint
+from sqlalchemy import Connection
 
 from api.auth.owner import owner, owner_only
-from api.deps import deps, snapshot
+from api.deps import deps
 from api.errors import NotFound
 from api.operation import NO_STORE, operation
 from api.parsing import read_body, read_query
+from api.reads import POSITION, read_recent
 from api.webhooks import schema
 from api.webhooks.requests import EVENTS, WEBHOOK_ID, NewWebhook, read_page, read_url
 from api.webhooks.responses import event_list_response, webhook_response
@@ -65,13 +67,15 @@ def add() -> tuple[schema.RegisteredWebhook, int]:
     "Webhooks",
     {200: "All your webhooks."},
     headers=(NO_STORE,),
+    parameters=(POSITION,),
     refusals=("UNKNOWN_PARAMETER",),
 )
 def show_all() -> schema.WebhookList:
     """List your webhooks, and the key that verifies their events."""
     read_query(())
-    with snapshot() as conn:
-        shown = [webhook_response(row) for row in list_webhooks(conn, owner())]
+    shown = read_recent(
+        lambda conn: [webhook_response(row) for row in list_webhooks(conn, owner())]
+    )
     return {"webhooks": shown, "public_key": deps().webhook_key}
 
 
@@ -81,13 +85,12 @@ def show_all() -> schema.WebhookList:
     "Webhooks",
     {200: "The webhook."},
     headers=(NO_STORE,),
-    parameters=(WEBHOOK_ID,),
+    parameters=(WEBHOOK_ID, POSITION),
     refusals=("WEBHOOK_NOT_FOUND",),
 )
 def show(webhook: str) -> schema.Webhook:
     """Show a webhook and the state of its deliveries."""
-    with snapshot() as conn:
-        return webhook_response(access_webhook(conn, owner(), webhook))
+    return read_recent(lambda conn: webhook_response(access_webhook(conn, owner(), webhook)))
 
 
 @webhooks.delete("/v1/webhooks/<webhook>")
@@ -115,7 +118,7 @@ def remove_webhook(webhook: str) -> schema.Removed:
     "Webhooks",
     {200: "A page of events."},
     headers=(NO_STORE,),
-    parameters=(WEBHOOK_ID, *EVENTS),
+    parameters=(WEBHOOK_ID, *EVENTS, POSITION),
     refusals=("BAD_AFTER", "BAD_FILTER", "BAD_LIMIT", "UNKNOWN_PARAMETER", "WEBHOOK_NOT_FOUND"),
 )
 def show_events(webhook: str) -> schema.WebhookEventList:
@@ -124,6 +127,9 @@ def show_events(webhook: str) -> schema.WebhookEventList:
     With `missed=1`, only events that were not delivered.
     """
     page = read_page(read_query({"after", "limit", "missed"}))
-    with snapshot() as conn:
+
+    def read(conn: Connection) -> schema.WebhookEventList:
         owned = access_webhook(conn, owner(), webhook)
         return event_list_response(owned, list_events(conn, owned, page), page)
+
+    return read_recent(read)

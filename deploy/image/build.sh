@@ -7,6 +7,7 @@
 # BASE     image to build on; unset: a Debian of its own, made by mmdebstrap
 # BUILDER  buildah (needs no daemon, runs in a chroot) or docker
 # TAG      name of the image
+# EXTRAS   extras of pyproject.toml, with blanks between, such as "kubernetes otel"
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 builder=${BUILDER:-buildah}
@@ -20,6 +21,14 @@ need "$builder"
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
 cp "$root/requirements/runtime.txt" "$root/deploy/image/Containerfile" "$context"
+if [ -n "${EXTRAS:-}" ]; then
+    extras=()
+    for extra in $EXTRAS; do extras+=(--extra "$extra"); done
+    # In the versions that the tests have.
+    (cd "$root" && .venv/bin/uv pip compile --quiet --generate-hashes --no-annotate --no-header \
+        --no-emit-index-url --python-version 3.11 "${extras[@]}" --constraint requirements/dev.txt \
+        pyproject.toml --output-file "$context/runtime.txt" >/dev/null)
+fi
 "$root/.venv/bin/uv" build --wheel --quiet --out-dir "$context" "$root"
 
 if [ "$builder" = docker ]; then

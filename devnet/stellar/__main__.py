@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from devnet.stellar.genesis import Genesis
+from devnet.stellar.genesis import GENESIS_TIME, Genesis
 from devnet.stellar.ledger import PROTOCOL, PROTOCOLS
 from devnet.stellar.node import Clock, Node, fixed_clock, wall_clock
 from devnet.stellar.registry import Remotes, unwired
@@ -42,6 +42,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
     parser.add_argument("--protocol", type=int, choices=PROTOCOLS, default=PROTOCOL)
+    parser.add_argument("--genesis-time", type=int, default=GENESIS_TIME, help="unix seconds")
+    parser.add_argument("--genesis-ledger", type=int, default=1, help="the next is served first")
     parser.add_argument("--state", type=Path, help="directory that keeps the chain")
     parser.add_argument("--retention", type=int, default=0, help="ledgers served, 0 for all")
     parser.add_argument("--token-messenger", type=_evm_address)
@@ -66,7 +68,9 @@ def main(arguments: list[str]) -> None:
     """Serve until SIGTERM or SIGINT; what was closed is on disk at any moment."""
     options = parse(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    genesis = Genesis(_remotes(options), protocol=options.protocol)
+    genesis = Genesis(
+        _remotes(options), options.genesis_time, options.protocol, options.genesis_ledger
+    )
     store = None if options.state is None else Store(options.state)
     try:
         node = Node(genesis, clock=CLOCKS[options.clock], store=store)

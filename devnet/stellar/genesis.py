@@ -1,5 +1,7 @@
 """Genesis of the devnet: accounts in ledger 1, contracts deployed and wired in ledger 2.
 
+A chain may begin with a later ledger instead of 1, as if it had a past.
+
 Ledger 1 is state only and is not served. Ledger 2 holds ordinary transactions, signed by the
 devnet's public keys, so that an indexer that starts there sees every configuration event. Each
 transaction is sequenced after the one before, so the same genesis gives the same hashes.
@@ -69,16 +71,18 @@ class Genesis:
     remotes: Remotes
     time: int = GENESIS_TIME
     protocol: int = PROTOCOL
+    sequence: int = 1
+    """Of the ledger of the accounts; the next one deploys the contracts."""
 
     def fingerprint(self) -> str:
         """A text that is different for each genesis."""
-        return repr((self.remotes, self.time, self.protocol))
+        return repr((self.remotes, self.time, self.protocol, self.sequence))
 
 
-def first_entries() -> dict[bytes, bytes]:
-    """The state of ledger 1: the root and the residents."""
+def first_entries(sequence: int = 1) -> dict[bytes, bytes]:
+    """The state of the first ledger: the root and the residents."""
     state = State({})
-    layer = Layer(state, 1)
+    layer = Layer(state, sequence)
     left = TOTAL_COINS - RESIDENT_BALANCE * len(accounts.RESIDENTS)
     layer.put_account(Account(accounts.address(ROOT), left, 0))
     for name in accounts.RESIDENTS:
@@ -111,10 +115,12 @@ class _Author:
 
 
 @cache
-def first_transactions(remotes: Remotes, close_time: int) -> Sequence[Transaction]:
-    """The transactions of ledger 2, in the order in which they are applied."""
-    state = Layer(State(dict(first_entries())), 2)
-    author, at = _Author(state, Ledger(2, close_time)), devnet_contracts()
+def first_transactions(
+    remotes: Remotes, close_time: int, sequence: int = 2
+) -> Sequence[Transaction]:
+    """The transactions of ledger 2 (`sequence`), in the order in which they are applied."""
+    state = Layer(State(dict(first_entries(sequence - 1))), sequence)
+    author, at = _Author(state, Ledger(sequence, close_time)), devnet_contracts()
     for name in (accounts.CCTP_FEES, accounts.PROTOCOL_FEES):
         author.sign(name, ChangeTrust(USDC))
     for asset in (XLM, USDC, USDT0):

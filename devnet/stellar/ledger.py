@@ -170,15 +170,17 @@ def header_hash(closed: xdr.LedgerHeader) -> bytes:
     return sha256(closed.to_xdr_bytes()).digest()
 
 
-def first_head(genesis_time: int, protocol: int, entries: Mapping[bytes, bytes]) -> Head:
-    """Ledger 1: the accounts of genesis and nothing else; `genesis_time` in seconds.
+def first_head(
+    genesis_time: int, protocol: int, entries: Mapping[bytes, bytes], sequence: int = 1
+) -> Head:
+    """The ledger of genesis: its accounts and nothing else; `genesis_time` in seconds.
 
-    It is not served; ledger 2 is the first that is.
+    It is not served; the next one is the first that is.
     """
-    nothing = Head(0, _NO_HASH, 0, 0, protocol)
+    nothing = Head(sequence - 1, _NO_HASH, 0, 0, protocol)
     agreed = Agreed(genesis_time * 1000)
     one = header(nothing, agreed, _NO_HASH, _NO_HASH, state_hash(entries), 0)
-    return Head(1, header_hash(one), agreed.close_time_ms, 0, protocol)
+    return Head(sequence, header_hash(one), agreed.close_time_ms, 0, protocol)
 
 
 @dataclass(frozen=True)

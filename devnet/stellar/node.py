@@ -31,6 +31,7 @@ from devnet.stellar.transactions import Invalid, Transaction, check_valid, envel
 logger = logging.getLogger(__name__)
 
 FIRST_LEDGER = 2
+"""First ledger that is served, unless the genesis says otherwise."""
 FRIENDBOT_UNITS = "10000"
 """XLM that friendbot gives a new account."""
 LEDGER_MS = 5_000
@@ -111,15 +112,21 @@ class Node:
             )
 
     def _begin(self, genesis: Genesis) -> None:
-        entries = first_entries()
+        entries = first_entries(genesis.sequence)
         self._state = State({})
-        self._head = first_head(genesis.time, genesis.protocol, entries)
+        self._head = first_head(genesis.time, genesis.protocol, entries, genesis.sequence)
         agreed = Agreed(fixed_clock(self._head.close_time_ms))
-        transactions = first_transactions(genesis.remotes, agreed.close_time_ms // 1000)
+        close_time = agreed.close_time_ms // 1000
+        transactions = first_transactions(genesis.remotes, close_time, genesis.sequence + 1)
         self._close(transactions, agreed, entries)
         failed = [row.hash for row in self._ledgers[0].transactions if not row.succeeded]
         if failed:
             raise RuntimeError(f"genesis does not apply: {failed}")
+
+    @property
+    def first(self) -> int:
+        """The first ledger that is served."""
+        return self._ledgers[0].sequence
 
     @property
     def latest(self) -> LedgerRow:
@@ -127,10 +134,10 @@ class Node:
         return self._ledgers[-1]
 
     def ledger(self, sequence: int) -> LedgerRow:
-        """A closed ledger from `FIRST_LEDGER` on; raise IndexError beyond the last."""
-        if sequence < FIRST_LEDGER:
+        """A closed ledger from the first served on; raise IndexError for any other."""
+        if sequence < self.first:
             raise IndexError(sequence)
-        return self._ledgers[sequence - FIRST_LEDGER]
+        return self._ledgers[sequence - self.first]
 
     def transaction(self, tx_hash: str) -> TransactionRow | None:
         """A transaction of a closed ledger by its lower-case hex hash, or a fee bump's inner."""

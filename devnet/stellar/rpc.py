@@ -26,7 +26,7 @@ from devnet.stellar.history import (
     parse_toid,
     toid,
 )
-from devnet.stellar.node import FIRST_LEDGER, Node, NotAnUpgrade, TimeWentBack
+from devnet.stellar.node import Node, NotAnUpgrade, TimeWentBack
 from devnet.stellar.rpc_errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from devnet.stellar.rpc_simulation import simulate_transaction
 from devnet.stellar.transactions import BASE_FEE, UnreadableTransaction
@@ -74,7 +74,7 @@ class Rpc:
     @property
     def oldest(self) -> LedgerRow:
         """The oldest ledger that is served."""
-        first = FIRST_LEDGER
+        first = self.node.first
         if self.retention:
             first = max(first, self.node.latest.sequence - self.retention + 1)
         return self.node.ledger(first)

@@ -1,7 +1,8 @@
 """Daily figures in Postgres: due days and their computation.
 
 A day is due when it is closed (`facts/days.py`) and was not computed, or its facts changed since:
-`projections.days_done` has the version of the facts that a day was computed from.
+`projections.days_done` has the version of the facts that a day was computed from, and
+`projections.day_blocks` the last block of each chain that it covers.
 
 Each span of days is computed in one snapshot and written in one transaction. The same facts give
 the same rows.
@@ -9,7 +10,7 @@ the same rows.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 
 import polars as pl
@@ -19,11 +20,12 @@ from indexer.analytics.book_days import DaySpan, market_days, provider_days
 from indexer.analytics.orders import orders_of
 from indexer.analytics.route_days import route_days
 from indexer.analytics.sources import balance_frame, movement_frame, order_frames
+from indexer.analytics.watermarks import watermarks
 from indexer.config.networks import Network
 from indexer.errors import DayStillOpen
 from indexer.facts import days
 from indexer.facts.columns_copy import copy_text, text_of_frame
-from indexer.facts.sessions import lease_session
+from indexer.facts.sessions import check_lease, fences_itself, lease_session
 from warehouse_schema import daily as tables
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId
@@ -129,20 +131,26 @@ def contiguous_ranges(wanted: Sequence[date]) -> list[tuple[date, date]]:
 
 
 def compute(
-    engine: Engine, network: Network, figure: Figure, first: date, last: date
+    engine: Engine,
+    network: Network,
+    figure: Figure,
+    first: date,
+    last: date,
+    *,
+    lease_timeout: float = 0.0,
 ) -> Iterator[DaysWritten]:
     """Compute these days again; yields each span once it is committed.
 
     Raises `DayStillOpen` for a day that is not closed, before anything of its span is written, and
-    `FollowerConflict` when another process computes the figure.
+    `FollowerConflict` when another process still computes the figure after `lease_timeout` seconds.
     """
     busy = f"another process computes the days of {figure.name}"
-    with lease_session(engine, locks.DAYS, figure.name, busy) as conn:
+    with lease_session(engine, locks.DAYS, figure.name, busy, timeout=lease_timeout) as conn:
         # Each transaction reads one snapshot.
         conn.execution_options(isolation_level="REPEATABLE READ")
         while first <= last:
             until = min(last, first + timedelta(days=DAYS_AT_ONCE - 1))
-            with conn.begin():
+            with fences_itself(conn):
                 written = _compute(conn, network, figure, first, until)
             logger.info("computed figure=%s from=%s to=%s", figure.name, first, until)
             yield written
@@ -155,6 +163,7 @@ def _compute(
     # Before the snapshot is taken: a rebuild that resets days is over, or waits for us and resets
     # ours as well.
     conn.execute(text("LOCK TABLE projections.days_done IN ROW EXCLUSIVE MODE"))
+    check_lease(conn)
     closed = last_closed_day(conn, network, figure)
     if closed is None or last > closed:
         raise DayStillOpen(
@@ -173,5 +182,11 @@ def _compute(
         insert(done),
         [{"figure": figure.name, "day": day, "version": n} for day, n in versions.items()],
     )
+    blocks = [
+        {"figure": figure.name, "day": day, "chain": chain, **asdict(mark)}
+        for day, chain, mark in watermarks(conn, chains, first, last)
+    ]
+    if blocks:
+        conn.execute(insert(tables.day_blocks), blocks)
     rows = {table.name: frame.height for table, frame in folded.items()}
     return DaysWritten(figure.name, first, last, rows)

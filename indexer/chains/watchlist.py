@@ -2,7 +2,9 @@
 
 Anybody can have an address watched at no cost: a key is free, and so is a transfer that is never
 paid. So a node is not asked about each of them. A reader takes the token transfers of its blocks
-and looks up their addresses; only a short list is sent to the node.
+and looks up their addresses, after it has seen the block: an address is stored before its owner is
+told, so no block pays one that is not found then. Only a short list is sent to the node, and only
+for more than one block.
 """
 
 from collections.abc import Collection
@@ -19,6 +21,9 @@ class Watchlist(Protocol):
     def addresses_up_to(self, limit: int) -> Collection[str] | None:
         """All watched addresses; None when there are more than `limit`."""
 
+    def recent_up_to(self, limit: int) -> Collection[str] | None:
+        """As `addresses_up_to`, maybe without those of the last seconds: for checks of a block."""
+
 
 @dataclass(frozen=True, slots=True)
 class FixedWatchlist:
@@ -33,6 +38,10 @@ class FixedWatchlist:
     def addresses_up_to(self, limit: int) -> Collection[str] | None:
         """As `Watchlist`."""
         return self.addresses if len(self.addresses) <= limit else None
+
+    def recent_up_to(self, limit: int) -> Collection[str] | None:
+        """As `Watchlist`."""
+        return self.addresses_up_to(limit)
 
 
 Watched: TypeAlias = Watchlist | Collection[str]

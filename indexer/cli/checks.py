@@ -6,39 +6,75 @@ from indexer.cli.base import operator_command
 
 
 @click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @operator_command
-def status() -> int:
-    """Show each chain's height, lag and alarms; 1 if an operator is needed."""
+def status(*, as_json: bool) -> int:
+    """Show whether transfers move, and each chain's height, lag, alarms and follower.
+
+    Exits with 1 if an operator is needed.
+    """
     from indexer.config.warehouse import open_warehouse
     from indexer.facts.alarms import open_alarms
-    from indexer.facts.backfills import unfinished_backfills
+    from indexer.facts.backfills import unfinished_totals
     from indexer.facts.health import assess
-    from indexer.facts.status import chain_status_on
+    from indexer.facts.status import all_processes, chain_status_on
+    from indexer.service_status import service_status
+    from indexer.service_status.silent_senders import silent_senders
+    from warehouse_schema.configuration import load_configuration
 
-    is_good = True
+    configuration = load_configuration()
     with open_warehouse() as (settings, engine), engine.connect() as conn:
-        for found in chain_status_on(conn, settings.network):
-            chain = settings.network.chain(found.chain)
-            if found.height is None and chain not in settings.followed:
-                print(f"{found.chain}: nothing ingested, no node set")
-                continue
-            health = assess(chain, found)
-            is_good = is_good and not health.needs_operator
-            parts = list(health.warnings)
-            if found.height is not None:
-                where = f"at {found.height} of {found.head_height}"
-                parts = [where, f"{found.lag_seconds} s behind", *parts]
-            if not health.is_well:
-                parts.append(f"{health.reason}: {health.detail}")
-            print(f"{found.chain}: {', '.join(parts)}")
-        for alarm in open_alarms(conn):
-            print(f"{alarm.kind} {alarm.chain} {alarm.subject}: {alarm.detail}")
-        for backfill in unfinished_backfills(conn):
-            print(
-                f"{backfill.chain}: a backfill of {backfill.first} to {backfill.last} is at "
-                f"{backfill.done}, folded to {backfill.folded}"
-            )
+        statuses, processes = chain_status_on(conn, settings.network), all_processes(conn)
+        alarms, backfills = open_alarms(conn), unfinished_totals(conn)
+        service = service_status(conn, settings.network)
+        silent = silent_senders(conn, settings.network, configuration)
+    # Without relay or transfers, as where chains are only ingested, the chains alone decide.
+    is_good = service.verdict in ("moving", "unknown") and not silent
+    lines = [service.operator_sentence]
+    lines += [f"{each.sender}: {configuration.explain(each.problem)}" for each in silent]
+    for found in statuses:
+        chain = settings.network.chain(found.chain)
+        if found.height is None and chain not in settings.followed:
+            lines.append(f"{found.chain}: nothing ingested, no node set")
+            continue
+        health = assess(chain, found)
+        is_good = is_good and not health.needs_operator
+        parts = list(health.warnings)
+        if found.height is not None:
+            where = f"at {found.height} of {found.head_height}"
+            parts = [where, f"{found.lag_seconds} s behind", *parts]
+        if not health.is_well:
+            parts.append(f"{health.reason}: {health.detail}")
+        lines.append(f"{found.chain}: {', '.join(parts)}")
+    lines += [str(each) for each in processes]
+    lines += [f"{alarm.kind} {alarm.chain} {alarm.subject}: {alarm.detail}" for alarm in alarms]
+    lines += [
+        f"{backfill.chain}: a backfill of {backfill.first} to {backfill.last} has committed "
+        f"{backfill.committed} of {backfill.blocks} blocks, folded {backfill.folded}"
+        for backfill in backfills
+    ]
+    if as_json:
+        _print_json(
+            is_good=is_good,
+            verdict=service.verdict,
+            sentence=service.operator_sentence,
+            problems=service.problems,
+            silent_senders=silent,
+            chains=statuses,
+            processes=processes,
+            alarms=alarms,
+            backfills=backfills,
+        )
+    else:
+        print("\n".join(lines))
     return 0 if is_good else 1
+
+
+def _print_json(**members: object) -> None:
+    import orjson
+
+    # The name of a lease is a sentence of two words for people.
+    print(orjson.dumps(members, default=str, option=orjson.OPT_UTC_Z).decode())
 
 
 @click.command()

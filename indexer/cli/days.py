@@ -59,10 +59,22 @@ def days(first: date | None, last: date | None) -> int:
     "--to-folder", "folder", type=click.Path(path_type=Path), help="Default: ISTHMUS_EXPORT."
 )
 @click.option("--only", type=click.Choice(["facts", "figures"]), help="One of the two sets alone.")
+@click.option(
+    "--duckdb",
+    "database",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Then write all complete days of the folder into this DuckDB file as well.",
+)
 @operator_command
-def export(first: date | None, last: date | None, folder: Path | None, only: str | None) -> int:
+def export(
+    first: date | None,
+    last: date | None,
+    folder: Path | None,
+    only: str | None,
+    database: Path | None,
+) -> int:
     """Write days as Parquet files."""
-    from indexer.analytics.export import SETS, due_days
+    from indexer.analytics.export import SETS, due_days, write_database
     from indexer.analytics.export import export as write_days
     from indexer.config.warehouse import open_warehouse
     from indexer.facts.days import days_between
@@ -86,4 +98,7 @@ def export(first: date | None, last: date | None, folder: Path | None, only: str
                     f" {len(wanted)}, about {left:.0f} s left",
                     flush=True,
                 )
+    if database is not None:
+        held = write_database(folder, database)
+        print(f"{database}: {held.days} days, {sum(held.rows.values())} rows")
     return 0

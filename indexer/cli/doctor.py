@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from indexer.cli.base import operator_command
 
@@ -83,6 +82,9 @@ class _Progress:
 
 def _document(results: Sequence[tuple[str, "CheckResult"]], seconds: float) -> str:
     """One JSON object with every result."""
+    # Imported here, as all of what commands use.
+    import orjson
+
     findings = sum(result.is_finding for _, result in results)
     document = {
         "checks": len(results),

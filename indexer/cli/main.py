@@ -20,6 +20,8 @@ OTHER_PACKAGES = {
     "api": LazyCommand("api.cli:api", "Serve the API until interrupted."),
     "code-server": LazyCommand("pipelines.cli:code_server", "Hold Dagster's definitions and runs."),
     "daemon": LazyCommand("pipelines.cli:daemon", "Evaluate Dagster's sensors and schedules."),
+    "worker": LazyCommand("pipelines.cli:worker", "Run steps of Dagster's jobs for Celery."),
+    "step": LazyCommand("pipelines.cli:step", "Run one step, for the Kubernetes executor."),
     "page": LazyCommand("pipelines.cli:page", "Serve Dagster's page behind its guard."),
     "up": LazyCommand("pipelines.cli:up", "Run all processes of a configuration on this machine."),
     "alive": LazyCommand("pipelines.cli:alive", "Whether a process of this machine answers."),

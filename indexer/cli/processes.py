@@ -4,7 +4,7 @@ from contextlib import closing
 
 import click
 
-from indexer.cli.base import operator_command, print_line
+from indexer.cli.base import importing, operator_command, print_line
 
 
 @click.command()
@@ -12,15 +12,16 @@ from indexer.cli.base import operator_command, print_line
 @operator_command
 def follow(chain: str) -> int:
     """Follow one chain (CAIP-2 id, such as eip155:1) until interrupted."""
-    from indexer.config.metrics import follower_metrics
-    from indexer.config.warehouse import open_warehouse
-    from indexer.ingest.follow import follow as follow_chain
-    from indexer.ingest.quarantine import retry_untried
-    from indexer.ingest.ranges import RangeProgress
-    from indexer.ingest.readers import open_reader
-    from indexer.loops import stop_requested
-    from indexer.metrics.server import serve_loop_metrics
-    from warehouse_schema.identifiers import ChainId
+    with importing():
+        from indexer.config.metrics import follower_metrics
+        from indexer.config.networks import StellarChain
+        from indexer.config.warehouse import open_warehouse
+        from indexer.ingest.follow import follow as follow_chain
+        from indexer.ingest.ranges import RangeProgress
+        from indexer.ingest.readers import open_reader
+        from indexer.loops import stop_requested
+        from indexer.metrics.server import serve_loop_metrics
+        from warehouse_schema.identifiers import ChainId
 
     def print_progress(progress: RangeProgress) -> None:
         print_line(
@@ -35,7 +36,11 @@ def follow(chain: str) -> int:
             serve_loop_metrics(settings, follower_metrics(named.id)),
             closing(open_reader(settings, named)) as reader,
         ):
-            retry_untried(engine, network, named.id)
+            if isinstance(named, StellarChain):
+                # Imported here: it decodes ledgers, and blocks of EVM chains are never quarantined.
+                from indexer.ingest.quarantine import retry_untried
+
+                retry_untried(engine, network, named.id)
             follow_chain(
                 engine, reader, network, should_stop=should_stop, on_progress=print_progress
             )
@@ -46,11 +51,12 @@ def follow(chain: str) -> int:
 @operator_command
 def attest() -> int:
     """Ask the attestation service about open burns until interrupted."""
-    from indexer.config.warehouse import open_warehouse
-    from indexer.ingest.attestations import poll_attestations
-    from indexer.ingest.readers import open_services
-    from indexer.loops import stop_requested
-    from indexer.metrics.server import serve_loop_metrics
+    with importing():
+        from indexer.config.warehouse import open_warehouse
+        from indexer.ingest.attestations import poll_attestations
+        from indexer.ingest.services import open_services
+        from indexer.loops import stop_requested
+        from indexer.metrics.server import serve_loop_metrics
 
     should_stop = stop_requested()
     print_line("polling for attestations")
@@ -74,10 +80,11 @@ def attest() -> int:
 @operator_command
 def transfers() -> int:
     """Apply what clients write to transfers, and let them expire, until interrupted."""
-    from indexer.config.warehouse import open_warehouse
-    from indexer.loops import stop_requested
-    from indexer.metrics.server import serve_loop_metrics
-    from indexer.transfers.keeper import run_keeper
+    with importing():
+        from indexer.config.warehouse import open_warehouse
+        from indexer.loops import stop_requested
+        from indexer.metrics.server import serve_loop_metrics
+        from indexer.transfers.keeper import run_keeper
 
     should_stop = stop_requested()
     print_line("applying what clients write to transfers")

@@ -37,23 +37,30 @@ class MetricsVariables(LocationVariables):
         "`HOST:PORT` where `isthmus follow` serves `/metrics`",
     )
     metrics_attest: MetricsAddress = variable(
-        "ISTHMUS_METRICS_ATTEST", "metrics.attest", "the same for `isthmus attest`"
+        "ISTHMUS_METRICS_ATTEST",
+        "metrics.attest",
+        "`HOST:PORT` where `isthmus attest` serves `/metrics`",
     )
     metrics_transfers: MetricsAddress = variable(
-        "ISTHMUS_METRICS_TRANSFERS", "metrics.transfers", "the same for `isthmus transfers`"
+        "ISTHMUS_METRICS_TRANSFERS",
+        "metrics.transfers",
+        "`HOST:PORT` where `isthmus transfers` serves `/metrics`",
     )
     metrics_relay: MetricsAddress = variable(
         "ISTHMUS_METRICS_RELAY",
         "metrics.relay",
-        "the same for `isthmus relay run`, or for the relay's code server and all its runs",
+        "`HOST:PORT` where the relay's code server serves `/metrics` of all its runs, or "
+        "`isthmus relay run` its own",
     )
     metrics_webhooks: MetricsAddress = variable(
-        "ISTHMUS_METRICS_WEBHOOKS", "metrics.webhooks", "the same for `isthmus webhooks`"
+        "ISTHMUS_METRICS_WEBHOOKS",
+        "metrics.webhooks",
+        "`HOST:PORT` where `isthmus webhooks` serves `/metrics`",
     )
     metrics_pipelines: MetricsAddress = variable(
         "ISTHMUS_METRICS_PIPELINES",
         "metrics.pipelines",
-        "the same for Dagster's code server and all its runs",
+        "`HOST:PORT` where Dagster's code server serves `/metrics` of all its runs",
     )
 
 

@@ -20,8 +20,11 @@ from indexer.config.networks import (
     load_network,
     parse_log_proof,
 )
+from indexer.config.networks import confirmations_variable as confirmations_variable
 from indexer.config.networks import log_proof_variable as log_proof_variable
+from indexer.config.networks import operator_variable as operator_variable
 from indexer.config.networks import rpc_variable as rpc_variable
+from indexer.config.networks import start_variable as start_variable
 from indexer.config.networks import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
 from indexer.logs import LogFormat
@@ -122,6 +125,13 @@ class SharedVariables(MetricsVariables):
         "the network file's",
         chains="evm",
     )
+    confirmations: dict[str, Count] = variable(
+        "ISTHMUS_CONFIRMATIONS_<CHAIN>",
+        "chains.<CHAIN>.confirmations",
+        "blocks on top before a block is finalized; at least the network file's. Raised after a "
+        "reorg deeper than that (docs/operations.md, A reorg below finality)",
+        chains="evm",
+    )
     operator: dict[str, Annotated[EvmAddress, BeforeValidator(_operator)]] = variable(
         "ISTHMUS_DEPOSIT_OPERATOR_<CHAIN>",
         "chains.<CHAIN>.deposit_operator",
@@ -161,11 +171,26 @@ class SharedVariables(MetricsVariables):
         "(docs/operations/logs-and-traces.md)",
         "text",
     )
-    executor: str | None = variable(
+    executor: str = variable(
         "ISTHMUS_EXECUTOR",
         "dagster.executor",
-        "Dagster executor of jobs with many steps, such as `dagster_k8s:k8s_job_executor`; unset: "
-        "processes of this machine",
+        "where steps of backfills, daily figures and exports run (pipelines/README.md): "
+        "`in_process`: processes of this machine; `celery`; `kubernetes`; or `module:name`, an "
+        "executor of an installed library",
+        "in_process",
+    )
+    broker_url: str | None = variable(
+        "ISTHMUS_BROKER_URL",
+        "dagster.broker_url",
+        "RabbitMQ for `celery`, `amqp://USER:PASSWORD@HOST:PORT/VHOST` or `amqps://…`",
+        has_file=True,
+        hidden=True,
+    )
+    kubernetes_config: Path | None = variable(
+        "ISTHMUS_KUBERNETES_CONFIG",
+        "dagster.kubernetes_config",
+        "YAML file with the configuration of `dagster_k8s.k8s_job_executor` for `kubernetes`; the "
+        "chart writes it",
     )
     dagster_url: str | None = variable(
         "ISTHMUS_DAGSTER_URL",
@@ -227,8 +252,12 @@ class Settings:
     """Node URLs by chain; a chain without any is not followed."""
     lakes: Mapping[ChainId, str] = field(default_factory=dict)
     """Data lake by Stellar chain; without one a retention gap stops the chain."""
-    executor: str | None = None
-    """Name of the Dagster executor of jobs with many steps; None: processes of this machine."""
+    executor: str = "in_process"
+    """Where steps of backfills, daily figures and exports run: `pipelines.executors`."""
+    broker_url: str | None = None
+    """RabbitMQ of the Celery executor."""
+    kubernetes_config: Path | None = None
+    """File with the configuration of the Kubernetes executor."""
     export: Path | None = None
     """Folder of the Parquet files; None: under `home`."""
     metrics: Mapping[str, str] = field(default_factory=dict)
@@ -263,11 +292,12 @@ def load_settings(
     """
     env = load_configuration() if environment is None else environment
     values = read_variables(DatabaseVariables if needs_database else SharedVariables, env)
-    network = _with_choices(_network_file(values), values)
+    file = _network_file(values)
+    network = _with_choices(file, values)
     nodes = {
         chain.id: values.rpc.get(variable_suffix(chain.id), chain.rpc) for chain in network.chains
     }
-    problems = chain_problems(SharedVariables, env, network)
+    problems = chain_problems(SharedVariables, env, file)
     if problems:
         raise WrongSettings(problems)
     lake = values.lake.get(variable_suffix(network.stellar.id))
@@ -279,6 +309,8 @@ def load_settings(
         lakes={} if lake is None else {network.stellar.id: str(lake)},
         export=None if values.export is None else values.export.absolute(),
         executor=values.executor,
+        broker_url=values.broker_url,
+        kubernetes_config=values.kubernetes_config,
         metrics=metrics_addresses(values, network),
     )
 
@@ -317,7 +349,7 @@ def problems_of(error: ConfigurationError) -> list[str]:
 def chain_problems(
     model: type[Variables], environment: Mapping[str, str], network: Network
 ) -> list[str]:
-    """Sentences about `<CHAIN>` variables that do not fit the network or each other."""
+    """Sentences about `<CHAIN>` variables that do not fit the network's file or each other."""
     problems = _unmet_needs(environment, network) if issubclass(model, SharedVariables) else []
     for name, about in model.names():
         prefix, is_per_chain, suffix = name.partition(CHAIN)
@@ -341,7 +373,7 @@ def has_node(environment: Mapping[str, str], chain: Chain) -> bool:
 
 
 def _unmet_needs(environment: Mapping[str, str], network: Network) -> list[str]:
-    """A sentence for each chain that lacks what its variables need."""
+    """A sentence for each chain that lacks what its variables need, or has less than it needs."""
     without_factory = [
         f"{operator_variable(chain.id)}: {chain.id} has no deposit_factory, so no deposit addresses"
         for chain in network.evm
@@ -355,7 +387,14 @@ def _unmet_needs(environment: Mapping[str, str], network: Network) -> list[str]:
         and has_node(environment, chain)
         and not is_given(environment, start_variable(chain.id))
     ]
-    return without_factory + without_start
+    too_few = [
+        f"{name} is {given}; it must be at least {chain.confirmations}, as in the network file: "
+        "with fewer, a block would count as final that a reorg may still remove"
+        for chain in network.evm
+        for name in (confirmations_variable(chain.id),)
+        if (given := environment.get(name, "")).isdecimal() and int(given) < chain.confirmations
+    ]
+    return without_factory + without_start + too_few
 
 
 def network_of(environment: Mapping[str, str]) -> Network:
@@ -377,16 +416,6 @@ def devnet_passphrase() -> str:
     return network_of({SIGNING_NETWORK_VARIABLE: choice}).stellar.passphrase
 
 
-def start_variable(chain: ChainId) -> str:
-    """Name of the variable that says where reading a chain starts."""
-    return f"ISTHMUS_START_{variable_suffix(chain)}"
-
-
-def operator_variable(chain: ChainId) -> str:
-    """Name of the variable that names the account that moves deposits on."""
-    return f"ISTHMUS_DEPOSIT_OPERATOR_{variable_suffix(chain)}"
-
-
 def _network_file(values: SharedVariables) -> Network:
     if values.network_name != "devnet":
         return load_network(values.network_name)
@@ -406,6 +435,7 @@ def _with_choices(network: Network, values: SharedVariables) -> Network:
         return replace(
             chain,
             start_height=start(chain),
+            confirmations=values.confirmations.get(name, chain.confirmations),
             log_proof=values.log_proof.get(name, chain.log_proof),
             deposit_operator=values.operator.get(name),
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 from sqlalchemy.engine import URL
@@ -9,15 +10,20 @@ from sqlalchemy.engine import URL
 from indexer.config.settings import Settings, load_settings
 from indexer.errors import ConfigurationError
 from indexer.metrics.collectors import time_sessions
-from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from warehouse_schema.engine import Role, make_engine, warehouse_url
 from warehouse_schema.location import NEEDS_DATABASE
+
+if TYPE_CHECKING:
+    from warehouse_schema.embedded import EmbeddedPostgres
 
 DAGSTER_DATABASE = "isthmus_dagster"
 
 
-def embedded_postgres(settings: Settings) -> EmbeddedPostgres:
+def embedded_postgres(settings: Settings) -> "EmbeddedPostgres":
     """Postgres that the tools start and stop on the devnet when `DATABASE_URL` is unset."""
+    # Imported here: it costs each start 20 ms, and is used on the devnet alone.
+    from warehouse_schema.embedded import EmbeddedPostgres
+
     return EmbeddedPostgres(settings.home / "postgres")
 
 
@@ -34,6 +40,8 @@ def database_url(settings: Settings) -> URL:
             raise ConfigurationError(str(error)) from error
     if settings.network.name != "devnet":
         raise ConfigurationError(NEEDS_DATABASE)
+    from warehouse_schema.embedded import EmbeddedPostgresError
+
     try:
         return warehouse_url(embedded_postgres(settings).url())
     except EmbeddedPostgresError as error:

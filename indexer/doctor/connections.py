@@ -8,8 +8,11 @@ from indexer.config.settings import Settings
 
 POOL = 5
 """Of `open_warehouse`: followers, the poller of attestations, the keeper of transfers."""
-API_WORKER = 9
-"""Threads of a worker, and its notification listener (`api/server.py`, `api/wsgi.py`)."""
+RENEWAL = 2
+"""Beside the pool of a process that holds leases (`indexer/facts/renewal.py`)."""
+API_WORKER = 10
+"""Threads of a worker, its notification listener and its reader of the stream (`api/server.py`,
+`api/wsgi.py`, `api/stream/outbox_session.py`)."""
 MAX_API_WORKERS = 8
 DAGSTER_PROCESS = 4
 """Kept open by each process to Dagster's own database (`pipelines/storage.py`)."""
@@ -26,13 +29,14 @@ def pooled_connections(settings: Settings, *, has_dagster: bool) -> Mapping[str,
     """
     followed = settings.followed
     runs = len(followed) + 1
-    found = {"followers": POOL * len(followed), "transfers": POOL}
+    found = {"followers": (POOL + RENEWAL) * len(followed), "transfers": POOL}
     if settings.network.iris is not None:
-        found["attest"] = POOL
+        found["attest"] = POOL + RENEWAL
         runs += 1
     # A session for each worker of `relay.run`: senders, recipients, submissions, a sponsor.
-    found["relay"] = sum(2 if isinstance(chain, EvmChain) else 4 for chain in followed)
-    found["webhooks"] = 1
+    sessions = sum(2 if isinstance(chain, EvmChain) else 4 for chain in followed)
+    found["relay"] = sessions + RENEWAL
+    found["webhooks"] = 1 + RENEWAL
     found["api"] = API_WORKER * min(MAX_API_WORKERS, max(2, os.cpu_count() or 1))
     if has_dagster:
         # Relay and webhooks are runs, too.

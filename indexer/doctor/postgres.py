@@ -15,7 +15,7 @@ from indexer.doctor import postgres_tables as tables
 from indexer.doctor.checks import Check, CheckGroup, CheckResult, DoctorContext
 from indexer.doctor.connections import pooled_connections
 from warehouse_schema.configuration import load_configuration
-from warehouse_schema.engine import make_engine
+from warehouse_schema.engine import hosts_of, make_engine
 from warehouse_schema.migrate import OLDEST_SERVER
 
 TESTED_SERVER = 18
@@ -67,7 +67,7 @@ CONNECTIONS = Check(
 SESSION = Check(
     "postgres.session",
     "A session as our processes open it gets its options: time zone, timeouts and role.",
-    "Name the server in DATABASE_URL, not a pooler: leases and NOTIFY need a session of their own.",
+    "Name the server in DATABASE_URL, not a pooler: roles and NOTIFY need a session of their own.",
 )
 
 PostgresCheck: TypeAlias = Callable[[Connection, str], CheckResult | None]
@@ -80,7 +80,7 @@ def check_postgres(context: DoctorContext) -> Iterator[CheckResult]:
     configuration = load_configuration()
     has_dagster = any(f"ISTHMUS_DAGSTER_URL{end}" in configuration for end in ("", "_FILE"))
     pools = pooled_connections(settings, has_dagster=has_dagster)
-    subject = f"{url.host or 'local socket'}/{url.database}"
+    subject = f"{','.join(hosts_of(url)) or 'local socket'}/{url.database}"
     checks: Mapping[Check, PostgresCheck] = {
         VERSION: check_version,
         ENCODING: check_encoding,
@@ -93,6 +93,7 @@ def check_postgres(context: DoctorContext) -> Iterator[CheckResult]:
         CONNECTIONS: partial(check_connections, pools),
         storage.DISK: partial(storage.check_disk, url),
         storage.REPLICATION: storage.check_replication,
+        storage.SYNCHRONOUS: partial(storage.check_synchronous, url),
         storage.ARCHIVE: partial(
             storage.check_archive, is_needed=settings.network.name != "devnet"
         ),
@@ -217,7 +218,7 @@ GROUP = CheckGroup(
     (
         *(REACHABLE, VERSION, ENCODING, TIME_ZONE, DURABILITY, CLOCK),
         *(tables.ROLES_CHECK, tables.MIGRATIONS, tables.GRANTS, CONNECTIONS, SESSION),
-        *(storage.DISK, storage.REPLICATION, storage.ARCHIVE),
+        *(storage.DISK, storage.REPLICATION, storage.SYNCHRONOUS, storage.ARCHIVE),
     ),
     check_postgres,
 )

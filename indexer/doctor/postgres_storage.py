@@ -8,13 +8,14 @@ from sqlalchemy.engine import URL
 
 from indexer.doctor.checks import Check, CheckResult
 from indexer.doctor.postgres_tables import joined
+from warehouse_schema.engine import hosts_of
 
 MIN_FREE_BYTES = 5 * 2**30
 MAX_LAG_SECONDS = 60.0
 MAX_WAL_BYTES = 2**30
 """Limits: lag of a standby, and WAL that an unused replication slot retains."""
 MAX_ARCHIVE_SECONDS = 3_600.0
-_LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
+_LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
 
 DISK = Check(
     "postgres.disk",
@@ -35,15 +36,22 @@ ARCHIVE = Check(
     "up to there. Not needed on the devnet. The age of base backups is the backup tool's to say.",
     "Read the server's log for the error of archive_command.",
 )
-MAY_READ = "GRANT pg_monitor to the user of DATABASE_URL, or run the doctor as the owner."
+SYNCHRONOUS = Check(
+    "postgres.synchronous",
+    "Where DATABASE_URL names a standby, commits wait for it: `synchronous_standby_names` is set, "
+    "and a standby that it names is connected. Else what was acknowledged may be on one disk only.",
+    "Set it as in docs/operations/failover.md, once the standby streams.",
+)
+MAY_READ = "As a superuser: `GRANT pg_monitor TO …`, to the user of DATABASE_URL."
 
 
 def check_disk(
     url: URL, conn: Connection, subject: str, min_free: int = MIN_FREE_BYTES
 ) -> CheckResult:
     """Free disk under the data folder. `min_free`: bytes."""
-    if url.host not in _LOCAL_HOSTS:
-        return DISK.ok(subject, f"not known: the server is on {url.host}")
+    remote = [host for host in hosts_of(url) if host not in _LOCAL_HOSTS]
+    if remote:
+        return DISK.ok(subject, f"not known: the server is on {' or '.join(remote)}")
     folder = conn.scalar(text("SELECT setting FROM pg_settings WHERE name = 'data_directory'"))
     if folder is None:
         return DISK.failed(subject, "this user may not read data_directory", MAY_READ)
@@ -95,6 +103,30 @@ def check_replication(
     if wrong:
         return REPLICATION.failed(subject, joined(wrong))
     return REPLICATION.ok(subject, f"{len(standbys)} standbys, none behind")
+
+
+_SYNCHRONOUS = text("""
+    SELECT current_setting('synchronous_standby_names') AS names,
+           count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) AS connected,
+           count(*) FILTER (WHERE state IS NULL) AS hidden
+      FROM pg_stat_replication
+""")
+
+
+def check_synchronous(url: URL, conn: Connection, subject: str) -> CheckResult:
+    """Whether commits wait for a standby, where one is declared."""
+    row = conn.execute(_SYNCHRONOUS).one()
+    if row.hidden:
+        return SYNCHRONOUS.failed(subject, "the user may not read pg_stat_replication", MAY_READ)
+    if row.names and not row.connected:
+        problem = f"commits wait for {row.names}, which is not connected"
+        fix = "Start the standby, or go on without it: docs/operations/failover.md."
+        return SYNCHRONOUS.failed(subject, problem, fix)
+    if not row.names and len(hosts_of(url)) > 1:
+        return SYNCHRONOUS.failed(
+            subject, "DATABASE_URL names a standby, and no commit waits for it"
+        )
+    return SYNCHRONOUS.ok(subject, row.names or "no standby is declared")
 
 
 _ARCHIVER = text("""

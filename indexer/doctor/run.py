@@ -11,7 +11,9 @@ GROUPS: Mapping[str, str] = {
     "contracts": "indexer.doctor.contracts:GROUP",
     "services": "indexer.doctor.services:GROUP",
     "postgres": "indexer.doctor.postgres:GROUP",
+    "sessions": "api.sessions:GROUP",
     "keys": "relay.doctor:GROUP",
+    "senders": "indexer.doctor.senders:GROUP",
     "home": "api.doctor:GROUP",
     "dagster": "pipelines.doctor:GROUP",
 }

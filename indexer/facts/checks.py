@@ -26,14 +26,18 @@ def block_faults(engine: Engine, chain: ChainId, since: Height | None = None) ->
     below = blocks.alias("below")
     previous = func.lag(blocks.c.height).over(order_by=blocks.c.height).label("previous")
     heights = select(blocks.c.height, previous).where(*among(blocks)).subquery()
-    is_pending = exists().where(
-        backfills.c.chain == chain,
-        backfills.c.done <= heights.c.previous,
-        heights.c.height <= backfills.c.last + 1,
-    )
+
+    def is_pending(height: ColumnElement[int]) -> ColumnElement[bool]:
+        span = backfills.alias()
+        return exists().where(span.c.chain == chain, span.c.done < height, height <= span.c.last)
+
     holes = (
         select(heights.c.previous, heights.c.height)
-        .where(heights.c.height != heights.c.previous + 1, ~is_pending)
+        .where(
+            heights.c.height != heights.c.previous + 1,
+            # Whole spans may be missing between the two.
+            ~(is_pending(heights.c.previous + 1) & is_pending(heights.c.height - 1)),
+        )
         .order_by(heights.c.height)
         .limit(_MAX_LISTED)
     )

@@ -3,15 +3,19 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text, update
+from sqlalchemy import ColumnElement, Connection, func, select, text, update
 from sqlalchemy.dialects import postgresql
 
 from indexer.chains.raw import Upgrade
 from indexer.errors import FollowerConflict
 from indexer.facts.alarms import clear_alarm, raise_alarm
+from indexer.facts.rows import RowBatch
+from indexer.facts.sessions import check_lease, leases_of
 from warehouse_schema import channels
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds
+from warehouse_schema.leases import Lease, lock_term
+from warehouse_schema.notifications import queue_notifications, queued
 
 PROTOCOL_AHEAD = "protocol_ahead"
 """Kind of alarm: a node is ready for a protocol that this build cannot read."""
@@ -60,10 +64,12 @@ def read_cursor(conn: Connection, chain: ChainId) -> Cursor | None:
 def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
     """Compare and set the cursor (expected None: insert it), and take the chain off hold.
 
-    Raises `FollowerConflict` unless the stored cursor is at `expected`.
+    Raises `FollowerConflict` unless the stored cursor is at `expected`, and `LeaseLost` when
+    another process took a lease of the connection: the fence is part of the statement.
     """
     values = {field.name: getattr(new, field.name) for field in fields(Cursor)}
     if expected is None:
+        check_lease(conn)
         statement: Any = postgresql.insert(cursors).values(values).on_conflict_do_nothing()
     else:
         statement = (
@@ -72,6 +78,7 @@ def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
                 cursors.c.chain == expected.chain,
                 cursors.c.height == expected.height,
                 cursors.c.block_hash == expected.block_hash,
+                *(_is_held(lease) for lease in leases_of(conn)),
             )
             .values(
                 **values,
@@ -82,17 +89,30 @@ def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
             )
         )
     if conn.execute(statement.returning(cursors.c.chain)).one_or_none() is None:
+        check_lease(conn)
         stood = "nowhere" if expected is None else f"at {expected.height} {expected.block_hash}"
         raise FollowerConflict(f"the cursor of {new.chain} did not stand {stood} any more")
 
 
+def _is_held(lease: Lease) -> ColumnElement[bool]:
+    # As a CTE: Postgres runs a locking one by itself, and once.
+    return select(lock_term(lease).cte()).exists()
+
+
 def notify_ingested(conn: Connection, chain: ChainId, height: Height) -> None:
-    """NOTIFY at commit that a chain's facts changed; `height` is its cursor's."""
-    conn.execute(select(func.pg_notify(channels.INGESTED, f"{chain}:{height}")))
+    """Announce with the commit that a chain's facts changed; `height` is its cursor's."""
+    queue_notifications(conn, channels.INGESTED, [f"{chain}:{height}"])
+
+
+def ingested_notice(chain: ChainId, height: Height) -> RowBatch:
+    """The row of `notify_ingested`."""
+    return RowBatch(
+        [queued.c.channel, queued.c.payload], [(channels.INGESTED, f"{chain}:{height}")]
+    )
 
 
 def notify_changed(conn: Connection, chain: ChainId) -> None:
-    """NOTIFY at commit that facts below the cursor changed. No effect before the first range."""
+    """Announce that facts below the cursor changed. No effect before the first range."""
     cursor = read_cursor(conn, chain)
     if cursor is not None:
         notify_ingested(conn, chain, cursor.height)

@@ -8,6 +8,7 @@ from sqlalchemy.dialects import postgresql
 from indexer.chains.events import Provenance
 from indexer.chains.raw import Block, RawEvent
 from indexer.config.networks import Chain, EvmChain
+from indexer.facts.rows import RowBatch
 from indexer.facts.store import block_at, read_raw, stored_blocks
 from warehouse_schema.facts import blocks, unproven_blocks
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, is_evm
@@ -31,6 +32,16 @@ def record_unproven(conn: Connection, chain: Chain, first: Height, last: Height)
         postgresql.insert(unproven_blocks)
         .from_select(["chain", "block_hash", "height"], held)
         .on_conflict_do_nothing()
+    )
+
+
+def unproven_rows(chain: Chain, held: Collection[Block]) -> RowBatch:
+    """Rows of `unproven_blocks` for new blocks with logs."""
+    is_proven = not isinstance(chain, EvmChain) or chain.log_proof == "none"
+    return RowBatch(
+        [unproven_blocks.c.chain, unproven_blocks.c.block_hash, unproven_blocks.c.height],
+        [] if is_proven else [(each.chain, each.hash, each.height) for each in held],
+        skips_stored=True,
     )
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from indexer.chains.events import Event
 from indexer.chains.finality import Finality, final_by_depth
 from indexer.chains.ports import Block, ChainReader
-from indexer.config.networks import Chain
+from indexer.config.networks import Chain, confirmations_variable
 from indexer.errors import DeepReorg, InconsistentAnswer
 from indexer.facts import store
 from indexer.facts.cursors import Cursor, move_cursor
@@ -45,8 +45,9 @@ def find_fork(conn: Connection, reader: ChainReader, chain: Chain, cursor: Curso
     reason = f"a node said so, before its {depth}" if was_recorded else f"it has {depth}"
     raise DeepReorg(
         f"{chain.id}: no stored block from {cursor.height} down to {final} is on the node's chain,"
-        f" and that one is final ({reason}). Check the node; if the chain really did this, rebuild"
-        " from an earlier height"
+        f" and that one is final ({reason}). Compare the node with an explorer; if the chain really"
+        f" did this, set {confirmations_variable(chain.id)} deeper and reset the recorded finality"
+        " (docs/operations.md, A reorg below finality)"
     )
 
 

@@ -4,9 +4,10 @@ A table's columns are the fields of `Provenance`, then the type's own, by name
 (`tests/architecture/test_events.py` checks it).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +27,7 @@ from indexer.market import escrow_events, rail_terms_events
 from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import evm_logs, stellar_events
+from warehouse_schema.queries import SEPARATOR
 
 EVENT_TYPES: Mapping[str, type[Event]] = {
     name: item
@@ -124,7 +126,67 @@ def copy_into(
 ) -> int:
     """As `copy_rows`, for some of one table's columns; the others take their defaults."""
     (table,) = {column.table for column in columns}
-    names = [column.name for column in columns]
+    count = 0
+    with copy_in(conn, table, [column.name for column in columns]) as copy:
+        for row in _driver_rows(columns, rows):
+            copy.write_row(row)
+            count += 1
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """New rows of some columns of one table."""
+
+    columns: Sequence[Column[Any]]
+    rows: Sequence[Sequence[Any]]
+    skips_stored: bool = False
+    """A row whose key is stored already is left out."""
+
+
+def write_rows(conn: Connection, batches: Sequence[RowBatch]) -> None:
+    """Append all rows, by COPY where they are many, else by INSERTs in one round trip.
+
+    Values as for `copy_rows`. Raises SQLAlchemy's errors, as `Connection.execute` does.
+    """
+    by_insert = list(batches)
+    if sum(len(batch.rows) for batch in batches) > _MAX_INSERTED_ROWS:
+        for batch in batches:
+            if batch.rows and not batch.skips_stored:
+                copy_into(conn, batch.columns, batch.rows)
+        by_insert = [batch for batch in batches if batch.skips_stored]
+    statements = [(_insert_statement(batch), batch) for batch in by_insert if batch.rows]
+    if not statements:
+        return
+    driver: Any = conn.connection.driver_connection
+    with (
+        _as_sqlalchemy(conn, statements[0][0]),
+        driver.pipeline(),
+        driver.cursor() as cursor,
+    ):
+        for statement, batch in statements:
+            for row in _driver_rows(batch.columns, batch.rows):
+                cursor.execute(statement, row)
+
+
+_MAX_INSERTED_ROWS = 50
+"""A COPY takes two round trips, and a row of it a tenth of an INSERT's time."""
+
+
+def _insert_statement(batch: RowBatch) -> sql.Composed:
+    (table,) = {column.table for column in batch.columns}
+    return sql.SQL("INSERT INTO {} ({}) VALUES ({}){}").format(
+        _table_name(table),
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in batch.columns),
+        sql.SQL(", ").join(sql.Placeholder() for _ in batch.columns),
+        sql.SQL(" ON CONFLICT DO NOTHING" if batch.skips_stored else ""),
+    )
+
+
+def _driver_rows(
+    columns: Sequence[Column[Any]], rows: Iterable[Sequence[Any]]
+) -> Iterator[Sequence[Any]]:
+    """Rows as the driver takes them. Raises `TypeError` for base units that are not int."""
     units = [
         place for place, column in enumerate(columns) if isinstance(column.type, BaseUnitsType)
     ]
@@ -133,22 +195,18 @@ def copy_into(
         for place, column in enumerate(columns)
         if type(column.type) in _ADAPTERS
     }
-    count = 0
-    with copy_in(conn, table, names) as copy:
-        for row in rows:
-            if len(row) != len(names):
-                raise ValueError(f"{len(row)} values for {len(names)} columns")
-            for place in units:
-                if type(row[place]) is not int and row[place] is not None:
-                    raise TypeError(f"base units are int, got {type(row[place]).__name__}")
-            if adapters:
-                row = [
-                    value if value is None or place not in adapters else adapters[place](value)
-                    for place, value in enumerate(row)
-                ]
-            copy.write_row(row)
-            count += 1
-    return count
+    for row in rows:
+        if len(row) != len(columns):
+            raise ValueError(f"{len(row)} values for {len(columns)} columns")
+        for place in units:
+            if type(row[place]) is not int and row[place] is not None:
+                raise TypeError(f"base units are int, got {type(row[place]).__name__}")
+        if adapters:
+            row = [
+                value if value is None or place not in adapters else adapters[place](value)
+                for place, value in enumerate(row)
+            ]
+        yield row
 
 
 _ADAPTERS: Mapping[type[TypeEngine[Any]], Callable[[Any], Any]] = {ARRAY: list, JSONB: Jsonb}
@@ -159,12 +217,16 @@ _ADAPTERS: Mapping[type[TypeEngine[Any]], Callable[[Any], Any]] = {ARRAY: list, 
 def copy_in(conn: Connection, table: Any, columns: Sequence[str]) -> Iterator[psycopg.Copy]:
     """`COPY` text into these columns of a table."""
     statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
-        sql.Identifier(*(name for name in (table.schema, table.name) if name)),
+        _table_name(table),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
     )
     driver: Any = conn.connection.driver_connection
     with _as_sqlalchemy(conn, statement), driver.cursor() as cursor, cursor.copy(statement) as copy:
         yield copy
+
+
+def _table_name(table: Any, schema: str | None = None) -> sql.Identifier:
+    return sql.Identifier(*(name for name in (schema or table.schema, table.name) if name))
 
 
 def copy_out(conn: Connection, query: Select[Any]) -> Iterator[bytes]:
@@ -200,6 +262,39 @@ def stream_rows(
         cursor.execute(statement, parameters)
         while rows := cursor.fetchmany(batch):
             yield rows
+
+
+def read_by_key(
+    conn: Connection, mappings: Sequence[TableMapping], column: str, values: Collection[str]
+) -> Iterator[Any]:
+    """Items of these tables whose text column has one of these values: all in one round trip.
+
+    In order of tables, then of chain, height and position. As `stream_rows` about `numeric`. No
+    value is empty or has a `SEPARATOR`.
+    """
+    driver: Any = conn.connection.driver_connection
+    schemas = conn.get_execution_options().get("schema_translate_map") or {}
+    queries = [_query_by_key(each, column, schemas.get(each.table.schema)) for each in mappings]
+    with _as_sqlalchemy(conn, queries[0]), driver.pipeline():
+        cursors = [driver.cursor() for _ in mappings]
+        for cursor, query in zip(cursors, queries, strict=True):
+            cursor.adapters.register_loader("numeric", IntLoader)
+            cursor.execute(query, [SEPARATOR.join(values)])
+        found = [cursor.fetchall() for cursor in cursors]
+    for mapping, rows in zip(mappings, found, strict=True):
+        yield from map(mapping.item, rows)
+
+
+@cache
+def _query_by_key(mapping: TableMapping, column: str, schema: str | None) -> sql.Composed:
+    return sql.SQL(
+        "SELECT {} FROM {} WHERE {} = ANY(string_to_array(%s, chr(31)))"
+        " ORDER BY chain, height, position"
+    ).format(
+        sql.SQL(", ").join(sql.Identifier(each.name) for each in mapping.columns),
+        _table_name(mapping.table, schema),
+        sql.Identifier(column),
+    )
 
 
 def _compiled(conn: Connection, query: Select[Any]) -> tuple[sql.SQL, Mapping[str, Any]]:

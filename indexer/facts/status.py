@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from sqlalchemy import ARRAY, Connection, Engine, Float, Text, bindparam, case, cast, func, select
 
 from indexer.config.networks import Network
+from warehouse_schema import locks
 from warehouse_schema.facts import alarms, cursors, quarantined_ledgers
 from warehouse_schema.identifiers import ChainId
+from warehouse_schema.leases import INDEXER_LEASES, KINDS, RELAY_LEASES, LeaseState, lease_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,23 @@ class ChainStatus:
     """Ledgers that could not be decoded."""
     protocol_ahead: int | None = None
     """Protocol that the node supports and the follower's build cannot read."""
+    final_height: int | None = None
+    """The highest block that no reorg removes; None while none is known."""
+
+
+def follower_processes(engine: Engine, chain: ChainId) -> list[LeaseState]:
+    """The process that follows a chain, and its standbys; empty without any."""
+    with engine.connect() as conn:
+        return lease_states(conn, INDEXER_LEASES, locks.FOLLOWER, name=chain)
+
+
+def all_processes(conn: Connection) -> list[LeaseState]:
+    """All leases that a process of the indexer or the relay has or waits for."""
+    return [
+        state
+        for tables in (INDEXER_LEASES, RELAY_LEASES)
+        for state in lease_states(conn, tables, *KINDS)
+    ]
 
 
 def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
@@ -52,6 +71,7 @@ def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
     query = select(
         each.c.chain,
         *(own.height, own.head_height, own.failure, own.held, own.protocol_ahead),
+        own.final_height,
         (own.head_height - own.height).label("lag_blocks"),
         # `greatest` ignores null, which stands for a chain without a range.
         case((own.height.is_not(None), lag_seconds)).label("lag_seconds"),

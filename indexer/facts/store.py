@@ -31,7 +31,15 @@ from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.facts import days
 from indexer.facts.alarms import clear_alarms_about, raise_alarm
-from indexer.facts.rows import EVENT_MAPPINGS, RAW_MAPPINGS, TableMapping, copy_into, stream_rows
+from indexer.facts.rows import (
+    EVENT_MAPPINGS,
+    RAW_MAPPINGS,
+    RowBatch,
+    TableMapping,
+    read_by_key,
+    stream_rows,
+    write_rows,
+)
 from warehouse_schema.facts import (
     blocks,
     orphans,
@@ -104,22 +112,38 @@ def group_by_type(
 # Writing.
 
 
-def append(conn: Connection, new_blocks: Sequence[Block], decoded: Sequence[DecodedEvent]) -> None:
-    """Write blocks, their raw events, and the decoded events.
+def append(
+    conn: Connection,
+    new_blocks: Sequence[Block],
+    decoded: Sequence[DecodedEvent],
+    also: Sequence[RowBatch] = (),
+) -> None:
+    """Write blocks, their raw events, and the decoded events, with other rows at no round trip.
 
     A raw event that could not be decoded is stored with the reason, and alarmed. Raises
     SQLAlchemy's `IntegrityError` when one of the blocks or events is stored already; moving the
     cursor first in the same transaction prevents that.
     """
     counts = Counter(item.raw.seen.height for item in decoded)
-    block_rows = ((*astuple(block), counts[block.height]) for block in new_blocks)
-    copy_into(conn, [*_BLOCK_COLUMNS, blocks.c.events], block_rows)
+    block_rows = [(*astuple(block), counts[block.height]) for block in new_blocks]
     raws, events = group_by_type(decoded)
-    for raw_type, items in raws.items():
-        copy_into(conn, raw_columns(raw_type), (item.raw_row for item in items))
-    for event_type, of_type in events.items():
-        mapping = EVENT_MAPPINGS[event_type]
-        copy_into(conn, mapping.columns, map(mapping.row, of_type))
+    write_rows(
+        conn,
+        [
+            RowBatch([*_BLOCK_COLUMNS, blocks.c.events], block_rows),
+            *(
+                RowBatch(raw_columns(raw_type), [item.raw_row for item in items])
+                for raw_type, items in raws.items()
+            ),
+            *(
+                RowBatch(mapping.columns, [mapping.row(event) for event in of_type])
+                for mapping, of_type in (
+                    (EVENT_MAPPINGS[event_type], of_type) for event_type, of_type in events.items()
+                )
+            ),
+            *also,
+        ],
+    )
     for item in decoded:
         if item.undecodable is not None:
             raise_alarm(conn, item.raw.seen.chain, UNDECODABLE, item.subject, item.undecodable)
@@ -208,6 +232,19 @@ def read_raw(conn: Connection, chain: ChainId, first: Height, last: Height) -> I
     return _stream(conn, mapping, chain, first, last)
 
 
+def values_between(
+    conn: Connection,
+    event_type: type[Event],
+    column: str,
+    chain: ChainId,
+    first: Height,
+    last: Height,
+) -> set[Any]:
+    """What events of a type, from `first` to `last` inclusive, have in a column."""
+    table = EVENT_MAPPINGS[event_type].table
+    return set(conn.scalars(select(table.c[column]).where(_in_range(table, chain, first, last))))
+
+
 def events_by_key(
     conn: Connection, event_type: type[E], column: str, values: Collection[str]
 ) -> list[E]:
@@ -216,6 +253,15 @@ def events_by_key(
         return []
     table = EVENT_MAPPINGS[event_type].table
     return events_where(conn, event_type, table.c[column] == any_of(values))
+
+
+def events_of_types_by_key(
+    conn: Connection, event_types: Sequence[type[E]], column: str, values: Collection[str]
+) -> list[E]:
+    """As `events_by_key`, of several types with that column, type by type, in one round trip."""
+    if not values:
+        return []
+    return list(read_by_key(conn, [EVENT_MAPPINGS[each] for each in event_types], column, values))
 
 
 def events_where(

@@ -2,20 +2,24 @@
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from time import monotonic as _now
 
 from sqlalchemy import Connection, select
 
 from indexer.config.networks import Chain
 from indexer.facts.alarms import raise_alarm
+from indexer.facts.sessions import reading
 from warehouse_schema.identifiers import is_evm, parse_evm_address
 from warehouse_schema.intake import watched_addresses
 from warehouse_schema.queries import any_of
 
 ALARM = "watched_address"
 
+_REFRESH_SECONDS, _MAX_AGE_SECONDS = 2.0, 10.0
+
 
 class StoredWatchlist:
-    """A `Watchlist` over `intake.watched_addresses`, queried on every call."""
+    """A `Watchlist` over `intake.watched_addresses`, queried on every call but `recent_up_to`."""
 
     def __init__(
         self, chain: Chain, begin: Callable[[], AbstractContextManager[Connection]]
@@ -23,6 +27,8 @@ class StoredWatchlist:
         """`begin` opens a connection for one transaction; an engine's is thread-safe."""
         self._chain, self._begin = chain, begin
         self._fixed = frozenset(chain.watched)
+        self._recent: Collection[str] | None = None
+        self._recent_limit, self._read_at = -1, float("-inf")
 
     @classmethod
     def on(cls, conn: Connection, chain: Chain) -> "StoredWatchlist":
@@ -30,7 +36,9 @@ class StoredWatchlist:
 
         @contextmanager
         def begin() -> Iterator[Connection]:
-            with conn.begin():
+            # Before each commit of a range, which is fenced. An alarm that is raised here is true
+            # also when another process has the lease.
+            with reading(conn):
                 yield conn
 
         return cls(chain, begin)
@@ -64,3 +72,19 @@ class StoredWatchlist:
             for each in malformed:
                 raise_alarm(conn, self._chain.id, ALARM, each[:100], "is no address: not watched")
             return found - malformed
+
+    def recent_up_to(self, limit: int) -> Collection[str] | None:
+        """As `addresses_up_to`, read anew when older than `_MAX_AGE_SECONDS`."""
+        is_old = _now() > self._read_at + _MAX_AGE_SECONDS
+        if is_old or limit != self._recent_limit:
+            self._read_recent(limit)
+        return self._recent
+
+    def refresh(self) -> None:
+        """Read `recent_up_to` anew if it is due soon: called while no block waits."""
+        if _now() > self._read_at + _REFRESH_SECONDS and self._recent_limit >= 0:
+            self._read_recent(self._recent_limit)
+
+    def _read_recent(self, limit: int) -> None:
+        self._recent, self._recent_limit = self.addresses_up_to(limit), limit
+        self._read_at = _now()

@@ -13,11 +13,13 @@ from indexer.config.networks import Network
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
 from indexer.facts.alarms import clear_alarms_about, raise_alarm
 from indexer.facts.cursors import Cursor, put_on_hold, record_report, record_upgrade
+from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.proving import BlockProver
 from indexer.ingest.ranges import (
     MAX_BLOCKS,
     RangeProgress,
     follower_lease,
+    follower_session,
     ingest_range,
     update_finality,
 )
@@ -53,36 +55,40 @@ def follow(
     *,
     should_stop: Callable[[], bool],
     on_progress: Callable[[RangeProgress], None],
+    is_standby: bool = True,
 ) -> None:
     """Follow a chain until `should_stop`.
 
-    Retries transient failures of node and database with backoff. Raises `FollowerConflict` when
-    another process follows the chain, and `PermanentChainError` after it has put the chain on hold.
+    Waits as a standby while another process follows the chain; unless `is_standby` it raises
+    `FollowerConflict` then. Retries transient failures of node and database with backoff. Raises
+    `PermanentChainError` after it has put the chain on hold.
     """
     backoff = _Backoff(should_stop)
-    loop = f"follower chain={reader.chain}"
-    try:
-        while not should_stop():
-            # A lost session's lease is taken again before anything is written.
-            with (
-                log_context(chain=reader.chain),
-                loop_time("follower", reader.chain),
-                pause_on_outage(loop, backoff.pause),
-                follower_lease(engine, reader.chain) as conn,
-            ):
+    while not should_stop():
+        # After a lost session the lease is taken again before anything is written.
+        with (
+            log_context(chain=reader.chain),
+            loop_time("follower", reader.chain),
+            pause_on_outage(f"follower chain={reader.chain}", backoff.pause),
+            (
+                follower_session(engine, reader.chain, should_stop)
+                if is_standby
+                else follower_lease(engine, reader.chain)
+            ) as conn,
+        ):
+            if conn is None:
+                return
+            try:
                 _follow(conn, reader, network, backoff, should_stop, on_progress)
-    except PermanentChainError as error:
-        is_recorded = False
-        while not is_recorded and not should_stop():
-            with pause_on_outage(loop, backoff.pause):
-                _hold_chain(engine, reader.chain, error)
-                is_recorded = True
-        raise
+            except PermanentChainError as error:
+                # After an outage here the loop starts again, and meets the same error.
+                _hold_chain(conn, reader.chain, error)
+                raise
 
 
-def _hold_chain(engine: Engine, chain: ChainId, error: PermanentChainError) -> None:
+def _hold_chain(conn: Connection, chain: ChainId, error: PermanentChainError) -> None:
     """Record why a chain stopped."""
-    with engine.begin() as conn:
+    with conn.begin():
         put_on_hold(conn, chain, str(error))
         raise_alarm(conn, chain, type(error).__name__, chain, str(error))
 
@@ -139,6 +145,7 @@ class _Session:
         self._reader = reader
         self._network = network
         self._on_commit = on_commit
+        self._watched = StoredWatchlist.on(conn, network.chain(reader.chain))
         self._size = _RangeSize()
         self._prover = BlockProver.for_reader(reader, network)
         self._finality = _Throttle(_FINALITY_SECONDS)
@@ -172,13 +179,14 @@ class _Session:
         if self._prover is not None:
             self._prover.prove_requested(self._conn)
         if self._finality.is_due():
-            update_finality(self._conn, self._reader, self._network)
+            self._cursor = update_finality(self._conn, self._reader, self._network) or self._cursor
         if isinstance(self._reader, ReportsUpgrades) and self._upgrades.is_due():
             self._check_upgrade(self._reader)
         # Next head: while behind, by asking again; at the head, by waiting.
         self.forget_head()
         if progress is not None and progress.lag_blocks > 0:
             return
+        self._watched.refresh()
         known = -1 if self._cursor is None else self._cursor.height
         height = known if progress is None else progress.height
         self._head = self._reader.wait_for_head(Height(height), _HEAD_WAIT)
@@ -223,7 +231,15 @@ class _Session:
             head = self._reader.head()
         if self._cursor is not None and self._cursor.block_hash == head.hash:
             return None
-        step = ingest_range(self._conn, self._reader, self._network, head, self._size.blocks)
+        step = ingest_range(
+            self._conn,
+            self._reader,
+            self._network,
+            head,
+            self._size.blocks,
+            known=self._cursor,
+            watched=self._watched,
+        )
         self._cursor = step.cursor
         return step.progress
 

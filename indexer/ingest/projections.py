@@ -10,8 +10,6 @@ from indexer.config.networks import Network
 from indexer.facts.alarms import raise_alarm
 from indexer.movements.mechanisms import affected_movements
 from indexer.movements.store import apply_events, refold_movements
-from indexer.orderbook.state import LedgerClose
-from indexer.orderbook.store import apply_ledgers
 from indexer.transfers.store import record_rewound_sources, refold_affected, refold_transfers
 from warehouse_schema.identifiers import ChainId
 
@@ -30,6 +28,10 @@ def apply_range(
     apply_events(conn, network, events)
     refold_affected(conn, network, events)
     if chain == network.stellar.id:
+        # Imported here: followers of EVM chains do without.
+        from indexer.orderbook.state import LedgerClose
+        from indexer.orderbook.store import apply_ledgers
+
         ledgers = [LedgerClose(chain, block.height, block.time) for block in blocks]
         for alarm in apply_ledgers(conn, ledgers, events):
             raise_alarm(conn, chain, alarm.kind, alarm.subject, alarm.detail)

@@ -20,6 +20,7 @@ from indexer.errors import ConfigurationError, PermanentChainError, RetryableCha
 from indexer.facts import proofs, store
 from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import EVENT_MAPPINGS
+from indexer.facts.sessions import reading
 from indexer.movements.mechanisms import affected_movements
 from indexer.tracing import Attributes, transfer_changes
 from indexer.transfers.store import refold_affected
@@ -79,7 +80,7 @@ class BlockProver:
         deadline = time.monotonic() + _BUDGET_SECONDS
         while self._nodes.is_over and time.monotonic() < deadline:
             paused = [block for block, backoff in self._blocks.items() if not backoff.is_over]
-            with conn.begin():
+            with reading(conn):
                 block = proofs.next_requested_block(conn, self.prover.chain, paused)
             if block is None:
                 return

@@ -32,6 +32,7 @@ from indexer.facts.decoding import decode_events
 from indexer.facts.quarantine import QuarantinedLedger, QuarantineState
 from indexer.facts.sessions import lock_timeout_as_conflict
 from indexer.facts.watchlist import StoredWatchlist
+from indexer.ingest.backfill_lease import backfill_lease
 from indexer.ingest.rebuild import rebuild_book
 from indexer.loops import is_transient
 from indexer.movements.mechanisms import affected_movements
@@ -160,9 +161,6 @@ def _read_source(
 def _commit(
     engine: Engine, network: Network, ledger: QuarantinedLedger, events: Sequence[RawEvent]
 ) -> RetryResult | None:
-    # Imported late: it imports polars, which would slow the start of every follower.
-    from indexer.ingest.backfill.commit import backfill_lease
-
     chain, height = network.chain(ledger.chain), ledger.height
     busy = "others write for too long to wait; nothing changed"
     with (

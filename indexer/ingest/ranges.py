@@ -5,6 +5,7 @@ and the outbox. A killed process reads the same range again and writes it once.
 """
 
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -12,12 +13,14 @@ from sqlalchemy import Connection, Engine
 
 from indexer.chains.finality import ReportsFinality, final_by_depth
 from indexer.chains.ports import Block, ChainReader, Range
+from indexer.chains.watchlist import Watchlist
 from indexer.config.networks import Chain, Network
 from indexer.decode.build import decoder_build
 from indexer.errors import InconsistentAnswer
 from indexer.facts import proofs, quarantine, store
 from indexer.facts.cursors import (
     Cursor,
+    ingested_notice,
     move_cursor,
     notify_ingested,
     read_cursor,
@@ -25,7 +28,7 @@ from indexer.facts.cursors import (
 )
 from indexer.facts.decoding import decode_events
 from indexer.facts.reorg import apply_finality, find_fork, rewind
-from indexer.facts.sessions import lease_session
+from indexer.facts.sessions import fences_itself, lease_session, reading, standby_session
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.projections import apply_range, revert_events
 from indexer.tracing import Attributes, transfer_changes
@@ -80,16 +83,32 @@ def follower_lease(engine: Engine, chain: ChainId) -> AbstractContextManager[Con
     return lease_session(engine, locks.FOLLOWER, chain, f"another process follows {chain}")
 
 
+def follower_session(
+    engine: Engine, chain: ChainId, should_stop: Callable[[], bool]
+) -> AbstractContextManager[Connection | None]:
+    """As `follower_lease`, but waits as a standby; None when `should_stop` came first."""
+    return standby_session(engine, locks.FOLLOWER, chain, should_stop)
+
+
 def ingest_range(
-    conn: Connection, reader: ChainReader, network: Network, head: Block, max_blocks: int
+    conn: Connection,
+    reader: ChainReader,
+    network: Network,
+    head: Block,
+    max_blocks: int,
+    *,
+    known: Cursor | None = None,
+    watched: Watchlist | None = None,
 ) -> RangeStep:
     """Ingest one range towards a head, or rewind after a reorg.
 
-    Raises the errors of `indexer.errors`; nothing half-written stays.
+    `known`: the cursor as this session last wrote it; None: it is read. The commit compares it with
+    the stored one. Raises the errors of `indexer.errors`; nothing half-written stays.
     """
-    chain = network.chain(reader.chain)
-    with conn.begin():
-        cursor = read_cursor(conn, chain.id)
+    chain, cursor = network.chain(reader.chain), known
+    if cursor is None:
+        with reading(conn):
+            cursor = read_cursor(conn, chain.id)
     # A head below the cursor is usually a lagging node: wait. After a reorg the new head passes the
     # cursor in the end, and its range does not join.
     if cursor is not None and head.height == cursor.height and head.hash != cursor.block_hash:
@@ -98,7 +117,7 @@ def ingest_range(
     if head.height < first:
         return RangeStep(cursor, None)
     last = Height(min(head.height, first + max_blocks - 1))
-    fresh = reader.read(first, last, StoredWatchlist.on(conn, chain))
+    fresh = reader.read(first, last, watched or StoredWatchlist.on(conn, chain))
     if cursor is not None and fresh.blocks[0].parent_hash != cursor.block_hash:
         return _rewind(conn, reader, network, chain, cursor, head)
     top = fresh.blocks[-1]
@@ -128,16 +147,18 @@ def _commit(
     first, last = fresh.blocks[0], fresh.blocks[-1]
     decoded = decode_events(fresh.events, chain)
     span: Attributes = {"chain": chain.id, "from_height": first.height, "to_height": last.height}
-    with transfer_changes("follower range", span), conn.begin():
-        # The cursor first: a second writer fails here, before it has written anything.
+    with transfer_changes("follower range", span), fences_itself(conn):
+        # The cursor first, and the lease with it: a second writer fails here, before it has written
+        # anything.
         move_cursor(conn, cursor, moved)
-        store.append(conn, fresh.blocks, decoded)
-        if fresh.events:
-            proofs.record_unproven(conn, chain, first.height, last.height)
-        quarantine.add_ledgers(conn, fresh.unread, decoder_build())
+        heights = {item.raw.seen.height for item in decoded}
+        held = [block for block in fresh.blocks if block.height in heights]
+        notice = ingested_notice(chain.id, last.height)
+        store.append(conn, fresh.blocks, decoded, [proofs.unproven_rows(chain, held), notice])
+        if fresh.unread:
+            quarantine.add_ledgers(conn, fresh.unread, decoder_build())
         events = [item.event for item in decoded if item.event is not None]
         apply_range(conn, network, chain.id, fresh.blocks, events)
-        notify_ingested(conn, chain.id, last.height)
     for ledger in fresh.unread:
         logger.error(
             "quarantined chain=%s height=%d: %s", chain.id, ledger.block.height, ledger.reason
@@ -172,7 +193,7 @@ def _rewind(
     cursor: Cursor,
     head: Block,
 ) -> RangeStep:
-    with conn.begin():
+    with fences_itself(conn):
         fork = find_fork(conn, reader, chain, cursor)
     if fork.height == cursor.height:
         # The range does not join our last block, yet the node has that block: two nodes behind one
@@ -195,20 +216,23 @@ def _rewind(
     return RangeStep(None, progress)
 
 
-def update_finality(conn: Connection, reader: ChainReader, network: Network) -> None:
-    """Record newly finalized blocks: as the node reports them, else by depth."""
+def update_finality(conn: Connection, reader: ChainReader, network: Network) -> Cursor | None:
+    """Record newly finalized blocks: as the node reports them, else by depth.
+
+    Returns the cursor as it is stored now; None if it was not read.
+    """
     chain = network.chain(reader.chain)
     if not isinstance(reader, ReportsFinality):
         # Each range records it. Where every block is final at once no transfer waits for it.
         if chain.confirmations > 0:
             with transfer_changes("follower finality", {"chain": chain.id}), conn.begin():
                 refold_final(conn, network, chain.id)
-        return
+        return None
     reported = reader.finality()
     with transfer_changes("follower finality", {"chain": chain.id}), conn.begin():
         cursor = read_cursor(conn, chain.id)
         if cursor is None:
-            return
+            return None
         if reported is None:
             updated = _finalize_by_depth(chain, cursor)
         else:
@@ -216,6 +240,7 @@ def update_finality(conn: Connection, reader: ChainReader, network: Network) -> 
         if updated != cursor:
             record_finality(conn, updated)
             refold_final(conn, network, chain.id)
+    return updated
 
 
 def _finalize_by_depth(chain: Chain, cursor: Cursor) -> Cursor:

@@ -1,20 +1,14 @@
-"""Opens the configured readers of chains and of Stellar's accounts, and attestation services."""
+"""Opens the configured readers of chains.
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+Stellar's are imported where a Stellar chain is read: a process reads one chain, and Stellar's SDK
+takes half a second of processor time to import.
+"""
 
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.http.node_pool import require_node
 from indexer.chains.http.operators import MIN_OPERATORS, http_urls, operator_of
 from indexer.chains.ports import ChainReader
-from indexer.chains.services.circle import Iris
-from indexer.chains.services.layerzero_scan import LzScan
-from indexer.chains.stellar.accounts import AccountReader
-from indexer.chains.stellar.lake import LakeReader
-from indexer.chains.stellar.lake_fallback import LakeFallbackReader
-from indexer.chains.stellar.lake_store import LakeStore
-from indexer.chains.stellar.reader import StellarReader
-from indexer.config.networks import Chain, EvmChain, Network
+from indexer.config.networks import Chain, EvmChain
 from indexer.config.settings import Settings, log_proof_variable, rpc_variable
 from indexer.decode.evm import event_topics
 from indexer.errors import ConfigurationError
@@ -37,21 +31,9 @@ def open_reader(settings: Settings, chain: Chain) -> ChainReader:
                 f" without proof: {log_proof_variable(chain.id)}=none"
             )
         return EvmReader(chain, urls, event_topics)
-    node = StellarReader(chain, urls)
-    lake = settings.lakes.get(chain.id)
-    return node if lake is None else LakeFallbackReader(node, LakeReader(chain, LakeStore(lake)))
+    from indexer.ingest.stellar_readers import stellar_reader
 
-
-def open_accounts(settings: Settings) -> AccountReader:
-    """A reader of the network's Stellar accounts.
-
-    Raises `ConfigurationError` that names the variable when the chain has no node.
-    """
-    chain = settings.network.stellar
-    urls = settings.nodes.get(chain.id, ())
-    if not urls:
-        raise ConfigurationError(f"accounts of {chain.id}: set {rpc_variable(chain.id)}")
-    return AccountReader(chain, urls)
+    return stellar_reader(settings, chain, urls)
 
 
 def open_history(settings: Settings, chain: Chain) -> ChainReader:
@@ -62,19 +44,6 @@ def open_history(settings: Settings, chain: Chain) -> ChainReader:
     lake = settings.lakes.get(chain.id)
     if lake is None or isinstance(chain, EvmChain):
         return open_reader(settings, chain)
-    return LakeReader(chain, LakeStore(lake))
+    from indexer.ingest.stellar_readers import lake_reader
 
-
-@contextmanager
-def open_services(network: Network) -> Iterator[tuple[Iris, LzScan | None]]:
-    """Circle's service, and LayerZero's explorer if one is named, while the block runs.
-
-    Raises `ConfigurationError` when the network file names no attestation service.
-    """
-    if network.iris is None:
-        raise ConfigurationError(f"{network.name} names no attestation service (`iris`)")
-    with closing(Iris(network.iris)) as iris, ExitStack() as stack:
-        scan = None
-        if network.lz_scan is not None:
-            scan = stack.enter_context(closing(LzScan(network.lz_scan)))
-        yield iris, scan
+    return lake_reader(chain, lake)

@@ -65,7 +65,8 @@ NODE_FAILURES = MetricSpec(
     "failures",
     ("chain", "node", "error"),
     "Answers of a node that were not used, by type of error (`indexer/errors.py`).",
-    "some `NodeBehind` at the head; `WrongChain` and `InconsistentAnswer` never",
+    "some `NodeBehind` and `ReorgDuringRead` at the head; `WrongChain` and `InconsistentAnswer` "
+    "never",
 )
 INGESTED_BLOCKS = MetricSpec(
     "isthmus_ingested_blocks_total",
@@ -132,11 +133,21 @@ WEBHOOK_POSTS = MetricSpec(
     "Attempts to post an event: `delivered` or `failed`; `given_up` counts events.",
     "`failed` is the receivers' concern; `delivered` follows the market",
 )
+LEASES = MetricSpec(
+    "isthmus_leases",
+    "gauge",
+    "processes",
+    ("lease", "name", "state"),
+    "1 while the process has a lease (`active`) or waits for it (`standby`). `name` is the chain, "
+    "with the account for `relay`.",
+    "of each follower, relay, attester and webhook sender one process is `active`, and as many "
+    "`standby` as were started besides",
+)
 
 PROCESS = (
     *(LOOP_SECONDS, NODE_REQUESTS, NODE_SECONDS, NODE_FAILURES),
     *(INGESTED_BLOCKS, INGESTED_EVENTS, REORGS, SERVICE_REQUESTS, KEEPER_TRANSFERS),
-    *(RELAY_TRANSACTIONS, RELAY_SLOTS_CLOSED, WEBHOOK_POSTS),
+    *(RELAY_TRANSACTIONS, RELAY_SLOTS_CLOSED, WEBHOOK_POSTS, LEASES),
 )
 """Counted by the process that does the work."""
 
@@ -183,6 +194,14 @@ API = _specs(
         *("counter", "attempts", "kind result"),
         "Attempts to log in by SEP-10.",
         "mostly `ok`",
+    ),
+    (
+        "replica_reads_total",
+        *("counter", "reads", "outcome"),
+        "Reads that a replica may answer, where one is configured: `replica` did, or the primary "
+        "because the replica was `behind` the client's position, `stale` or `unavailable`, or the "
+        "client sent `no_position`.",
+        "mostly `replica` and `no_position`",
     ),
 )
 """Counted by the API's workers."""
@@ -362,6 +381,13 @@ WAREHOUSE = _specs(
         *("gauge", "bytes", "slot"),
         "WAL that a replica has not confirmed, by replication slot.",
         "below 64 MiB",
+    ),
+    (
+        "synchronous_standbys",
+        *("gauge", "standbys", ""),
+        "Connected standbys that commits wait for; missing without `synchronous_standby_names`, "
+        "unless `DATABASE_URL` names several hosts.",
+        "1; at 0 commits wait, or there is one copy of them",
     ),
     (
         "wal_archive_age_seconds",

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 Loop: TypeAlias = Literal[
-    "follower", "attester", "keeper", "relay", "relay_recipients", "relay_submit", "webhooks"
+    "follower",
+    "attester",
+    "keeper",
+    "publisher",
+    "relay",
+    "relay_recipients",
+    "relay_submit",
+    "webhooks",
 ]
 WaitReason: TypeAlias = Literal[
     "work", "idle", "node", "postgres", "lock", "fee", "attestation", "receiver"
@@ -59,6 +66,11 @@ def new_collector(spec: MetricSpec, into: "CollectorRegistry") -> "Counter | Gau
 def count(spec: MetricSpec, *labels: str, by: float = 1.0) -> None:
     """Add to a counter; `labels` in the order of the catalogue."""
     _child(spec, labels).inc(by)
+
+
+def set_gauge(spec: MetricSpec, *labels: str, value: float) -> None:
+    """Set a gauge of this process."""
+    _child(spec, labels).set(value)
 
 
 def observe(spec: MetricSpec, *labels: str, value: float) -> None:

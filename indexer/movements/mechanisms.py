@@ -19,7 +19,13 @@ from indexer.chains.services.messages import AttestedBurn, MessageStatus
 from indexer.config.networks import Network
 from indexer.config.routes import Bridge
 from indexer.facts.messages import attested_burns, read_statuses
-from indexer.facts.store import events_by_key, events_of_transactions, read_events
+from indexer.facts.store import (
+    events_by_key,
+    events_of_transactions,
+    events_of_types_by_key,
+    read_events,
+    values_between,
+)
 from indexer.movements.fold import (
     BURN_EVENTS,
     MINT_EVENTS,
@@ -35,7 +41,7 @@ from indexer.movements.fold import (
     pair_burns,
     pair_mints,
 )
-from warehouse_schema.identifiers import Bytes32
+from warehouse_schema.identifiers import Bytes32, ChainId, Height
 
 _FoldStored: TypeAlias = Callable[
     [Connection, Network, Collection[Bytes32] | None, Mapping[str, MessageStatus]], list[Movement]
@@ -102,7 +108,7 @@ def _fold_oft(
     if keys is None:
         events = read_events(conn, OFT_EVENTS)
     else:
-        events = (event for kind in OFT_EVENTS for event in events_by_key(conn, kind, "guid", keys))
+        events = events_of_types_by_key(conn, OFT_EVENTS, "guid", keys)
     by_guid: dict[Bytes32, list[OftEvent]] = defaultdict(list)
     for event in events:
         by_guid[event.guid].append(event)
@@ -151,6 +157,17 @@ def affected_movements(events: Iterable[Event]) -> set[MovementKey]:
             if (key := getattr(event, field)) is not None:
                 found.add((mechanism, key))
     return found
+
+
+def stored_keys(conn: Connection, chain: ChainId, first: Height, last: Height) -> set[MovementKey]:
+    """Keys of the movements of a chain's stored events, from `first` to `last` inclusive."""
+    return {
+        (mechanism, key)
+        for event_type, (mechanism, field) in KEY_FIELDS.items()
+        for key in values_between(conn, event_type, field, chain, first, last)
+        # A message without a key is not a burn's.
+        if key is not None
+    }
 
 
 def fold_stored(

@@ -6,14 +6,16 @@ the movement's lock until commit, so the second reads what the first wrote.
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
+from operator import attrgetter
 
-from sqlalchemy import Connection, case, delete, func, insert, select
+from sqlalchemy import Connection, case, delete, func, select
 
 from indexer.bridges.cctp.events import MessageReceived
 from indexer.chains.events import Event
 from indexer.config.networks import Network
 from indexer.facts.messages import answered_keys
+from indexer.facts.rows import RowBatch, write_rows
 from indexer.metrics.collectors import waiting
 from indexer.movements.fold import (
     BURN_EVENTS,
@@ -31,7 +33,9 @@ from warehouse_schema.projections import movements
 from warehouse_schema.queries import any_of
 from warehouse_schema.row_locks import lock_names
 
-_COLUMNS = [movements.c[field.name] for field in fields(Movement)]
+_FIELDS = [field.name for field in fields(Movement)]
+_COLUMNS = [movements.c[name] for name in _FIELDS]
+_values = attrgetter(*_FIELDS)
 
 
 def refold_movements(conn: Connection, network: Network, affected: Collection[MovementKey]) -> int:
@@ -116,12 +120,11 @@ def read_movements(conn: Connection, keys: Collection[str] | None = None) -> lis
     query = select(*_COLUMNS)
     if keys is not None:
         query = query.where(movements.c.group_key == any_of(keys))
-    return [Movement(**row._mapping) for row in conn.execute(query)]
+    return [Movement(**dict(zip(_FIELDS, row, strict=True))) for row in conn.execute(query)]
 
 
 def _insert(conn: Connection, rows: Sequence[Movement]) -> None:
-    if rows:
-        conn.execute(insert(movements), [asdict(row) for row in rows])
+    write_rows(conn, [RowBatch(_COLUMNS, [_values(row) for row in rows])])
 
 
 def rows_by_key(conn: Connection, keys: Collection[str]) -> dict[str, list[Movement]]:

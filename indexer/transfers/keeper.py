@@ -1,19 +1,23 @@
 """The loop that folds rows of clients and the relay, and expires transfers by the database's clock.
 
-Chain events are folded in the transaction that writes them. Clients and the relay announce their
-rows by NOTIFY; rows that were written while no keeper listened are found at the start.
+Chain events are folded in the transaction that writes them. Rows of clients and the relay are
+announced to it; those that were written while no keeper listened are found at the start. It runs
+the publisher as well, which sends these announcements.
 """
 
+import threading
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, func, insert, select
+from sqlalchemy import Connection, Engine, func, insert, select, text
 
 from indexer.config.networks import Network
 from indexer.loops import pause, pause_on_outage
 from indexer.metrics.catalogue import KEEPER_TRANSFERS
 from indexer.metrics.collectors import count, loop_time, waiting
 from indexer.notifications import listen, wait_for_notifications
+from indexer.publisher import publish_notifications
 from indexer.tracing import transfer_changes
 from indexer.transfers import state_machine
 from indexer.transfers.read import read_transfers
@@ -34,6 +38,9 @@ _BATCH = 100
 _NOTIFICATION_SECONDS = 1.0
 """Timeout of the wait for notifications, after which clock and stop are checked."""
 _RECONNECT_SECONDS = 2.0
+_FROZEN_SECONDS = 10
+"""A keeper that stops for so long within a transaction loses its session: it holds rows of
+transfers, for which followers and other keepers wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +59,27 @@ def run_keeper(
     should_stop: Callable[[], bool],
     on_progress: Callable[[KeeperProgress], None] = lambda _: None,
 ) -> None:
-    """Run until `should_stop`; reconnects after a database outage.
+    """Run until `should_stop`, with a publisher; reconnects after a database outage.
 
     Several may run: each transfer is refolded under its lock. `on_progress` is called after
     catching up, and after each pass that changed a row.
     """
+    over = threading.Event()
+    with ThreadPoolExecutor(1, "publisher") as pool:
+        publisher = pool.submit(publish_notifications, engine, should_stop=over.is_set)
+        try:
+            _run(engine, network, lambda: should_stop() or publisher.done(), on_progress)
+        finally:
+            over.set()
+    publisher.result()
+
+
+def _run(
+    engine: Engine,
+    network: Network,
+    should_stop: Callable[[], bool],
+    on_progress: Callable[[KeeperProgress], None],
+) -> None:
     while not should_stop():
         with (
             loop_time("keeper"),
@@ -64,6 +87,10 @@ def run_keeper(
             engine.connect() as conn,
         ):
             try:
+                with conn.begin():
+                    conn.execute(
+                        text(f"SET idle_in_transaction_session_timeout = '{_FROZEN_SECONDS}s'")
+                    )
                 listen(conn, channels.INTAKE)
                 progress = catch_up(conn, network)
                 _count(progress)

@@ -11,7 +11,6 @@ from sqlalchemy import Connection, and_, func, select
 
 from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.tokens.events import Erc20Transfer
-from indexer.chains.stellar.xdr.simulation import called_function
 from indexer.config.networks import Network
 from indexer.facts.proofs import BlockKey, find_unproven
 from indexer.facts.store import events_by_key
@@ -211,9 +210,17 @@ def _add_closed_slots(conn: Connection, ids: Collection[str], found: dict[str, _
         # A submission that a ledger took has moved the money, even if no fact shows it yet: another
         # one must not be signed. Only an approval moves nothing; the burn is signed after it.
         is_applied = (purpose, outcome) == ("submit", "confirmed")
-        if is_applied and (signed is None or called_function(signed) != "approve"):
+        if is_applied and (signed is None or _called_function(signed) != "approve"):
             continue
         own.dead |= {*sent, key} if purpose == "submit" else set(sent)
+
+
+def _called_function(envelope: bytes) -> str | None:
+    # Imported here: signed transactions of Stellar are few, and its SDK takes half a second of
+    # processor time to import, of every follower.
+    from indexer.chains.stellar.xdr.simulation import called_function
+
+    return called_function(envelope)
 
 
 def _add_deposits(

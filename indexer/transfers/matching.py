@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from eth_utils.hexadecimal import decode_hex
-
 from indexer.addresses import account_as_bytes32, contract_as_bytes32, evm_as_bytes32
 from indexer.bridges.cctp.message import forward_recipient, parse_burn_body, transfer_tag
 from indexer.bridges.oft.events import OftSent, PacketSent
@@ -59,8 +57,8 @@ def min_extra_amount(network: Network, terms: TransferTerms) -> int:
 
 def amount_and_sender(network: Network, terms: TransferTerms) -> bytes:
     """Amount and sender as in the body of the transfer's burn message, side by side."""
-    sender = _word(terms.source_chain, payer(terms))
-    return cctp_amount(network, terms).to_bytes(32, "big") + decode_hex(sender)
+    sender = bytes.fromhex(_word(terms.source_chain, payer(terms))[2:])
+    return cctp_amount(network, terms).to_bytes(32, "big") + sender
 
 
 @dataclass(frozen=True, slots=True)

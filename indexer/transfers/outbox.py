@@ -16,6 +16,7 @@ from indexer.tracing import note_changes
 from indexer.transfers.state_machine import Sep24Status, Stage
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.notifications import queue_notifications
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.row_locks import lock_names
 
@@ -50,5 +51,5 @@ def publish_changes(conn: Connection, changes: Sequence[TransferChange]) -> None
         numbers[each.owner] += 1
         rows.append({**asdict(each), "number": numbers[each.owner]})
     conn.execute(insert(transfer_events), rows)
-    conn.execute(select(func.pg_notify(channels.TRANSFERS, each_owner)))
+    queue_notifications(conn, channels.TRANSFERS, owners)
     note_changes((each.transfer, each.stage) for each in changes)

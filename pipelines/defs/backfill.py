@@ -1,23 +1,16 @@
 """The job that reads a past range of a chain.
 
 One run fans the range out: a step plans spans, one step for each span reads and commits it, a last
-step folds the rest. The executor decides how many run at once, and where.
+step folds the rest. The executor decides how many run at once, and where (`pipelines.executors`).
 
-**Each step commits its own span when its turn has come**, which it reads from the warehouse. The
-alternative, one collecting step, would begin when the last span is fetched (`collect` waits for all
-of them): the whole range would lie on a disk that every worker shares, without visible progress. A
-second step that commits beside the others would wait for ever in a single process. So the data that
-waits is bounded by the number of processes, needs no shared disk, and one process commits as it
-goes. The cost: a process that is ahead of its turn idles once it has read its span.
-
-A waiting step keeps its place in the executor, so the steps before it must have one. They do: steps
-begin in the order of the plan, and a step is never requeued for a retry
-(`failures.retry_in_process`). If one fails, the steps that wait for it end too; a new run goes on.
+Each step commits its own span, with a progress of its own in the warehouse, and waits for no other
+(`indexer.ingest.backfill`). Steps pass no values and share no disk. A step that an engine starts
+again, because its worker died or its broker lost it, goes on after the last commit; one that runs
+twice at a time commits each chunk once. If a step fails, the others go on; a new run does the rest.
 """
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -50,12 +43,8 @@ class BackfillConfig(dg.Config):
     blocks: int | None = Field(
         default=None,
         ge=1,
-        description="Blocks of a step. Default: at most 200 steps, of at least 2,000 blocks",
-    )
-    queue_folder: str | None = Field(
-        default=None,
-        description="Folder for chunks that wait for their turn, up to 1 GB a process. Default: "
-        "under ISTHMUS_HOME of the machine that runs the step",
+        description="Blocks of a step. Default: at most 200 steps, of at least 2,000 blocks. A "
+        "range that was planned and is not done keeps its steps",
     )
     report_seconds: float = Field(default=10, gt=0, description="Seconds between reports")
 
@@ -78,7 +67,7 @@ def backfills(settings: Settings) -> dg.Definitions:
         warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> Iterator[dg.DynamicOutput[None]]:
-        """Spans that are not ingested yet; none when only movements remain to be folded."""
+        """Spans that are not committed yet; none when only movements remain to be folded."""
         from indexer.ingest.backfill import plan_spans
 
         with (
@@ -86,7 +75,9 @@ def backfills(settings: Settings) -> dg.Definitions:
             warehouse.engine() as engine,
             nodes.reader(ChainId(config.chain)) as reader,
         ):
-            spans = plan_spans(engine, reader, network, *config.whole, config.blocks)
+            spans = retry_in_process(
+                context, lambda: plan_spans(engine, reader, network, *config.whole, config.blocks)
+            )
         context.log.info(planned(config, spans))
         for span in spans:
             yield dg.DynamicOutput(None, mapping_key=key_of(span), output_name="spans")
@@ -98,11 +89,9 @@ def backfills(settings: Settings) -> dg.Definitions:
         warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> None:
-        """Read and decode a span; replace the stored blocks when its turn has come."""
+        """Read and decode a span; replace the stored blocks."""
         from indexer.ingest import backfill
 
-        chosen = config.queue_folder
-        folder = Path(chosen) if chosen else settings.home / "backfill-queue"
         with (
             failures_for_dagster(context),
             warehouse.engine() as engine,
@@ -114,7 +103,7 @@ def backfills(settings: Settings) -> dg.Definitions:
             retry_in_process(
                 context,
                 lambda: backfill.ingest_span(
-                    engine, reader, network, config.whole, span, folder, report, check
+                    engine, reader, network, config.whole, span, report, check
                 ),
             )
 
@@ -130,7 +119,12 @@ def backfills(settings: Settings) -> dg.Definitions:
             warehouse.engine() as engine,
             backfill_reporter(context, config.report_seconds) as report,
         ):
-            finish_backfill(engine, network, ChainId(config.chain), config.whole, report)
+            retry_in_process(
+                context,
+                lambda: finish_backfill(
+                    engine, network, ChainId(config.chain), config.whole, report
+                ),
+            )
 
     @dg.config_mapping
     def to_each(config: BackfillConfig) -> dict[str, object]:
@@ -158,8 +152,7 @@ def planned(config: BackfillConfig, spans: "list[Span]") -> str:
     what = f"{config.chain} {config.first} to {config.last}"
     if not spans:
         return f"{what}: all blocks are in, movements are left"
-    begun = "" if spans[0][0] == config.first else f", goes on at {spans[0][0]}"
-    return f"{what}{begun}: {len(spans)} spans of {spans[0][1] - spans[0][0] + 1} blocks"
+    return f"{what}: {len(spans)} spans of {spans[0][1] - spans[0][0] + 1} blocks are not done"
 
 
 def key_of(span: "Span") -> str:
@@ -168,10 +161,7 @@ def key_of(span: "Span") -> str:
 
 
 class RunCheck:
-    """Fails the step when its run is over, or when the step of an earlier span failed.
-
-    Otherwise the process of a killed run would go on, or wait for a span that no step ingests.
-    """
+    """Fails the step when its run is over: the process of a killed run would go on otherwise."""
 
     def __init__(
         self, context: dg.OpExecutionContext, clock: Callable[[], float] = time.monotonic
@@ -185,15 +175,9 @@ class RunCheck:
         if self._clock() - self._checked_at < _CHECK_SECONDS:
             return
         self._checked_at = self._clock()
-        instance, run_id = self._context.instance, self._context.run_id
-        run = instance.get_run_by_id(run_id)
+        run = self._context.instance.get_run_by_id(self._context.run_id)
         if run is None or run.is_finished:
             raise dg.Failure("the run is over", allow_retries=False)
-        own_key = str(self._context.get_mapping_key())
-        for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
-            key = (entry.step_key or "").rpartition("[")[2].rstrip("]")
-            if key < own_key:
-                raise dg.Failure(f"the span before this one failed: {key}", allow_retries=False)
 
 
 def backfill_reporter(
@@ -202,8 +186,7 @@ def backfill_reporter(
     """Logs a backfill's progress: how far, how fast, the remaining time of its current step.
 
     As observations of the chain's blocks: a materialization would make their checks count as not
-    evaluated, and look like a follower's progress. Rates are of all steps together: the step that
-    commits has seen the others commit while it waited.
+    evaluated, and look like a follower's progress. Rates are of all steps together.
     """
 
     def write(progress: "BackfillProgress") -> None:
@@ -213,7 +196,7 @@ def backfill_reporter(
             "backfill": f"{progress.first} to {progress.last}",
             "backfill_step": progress.step,
             "backfilled_percent": round(100 * progress.share, 2),
-            "backfilled_to": progress.done,
+            "backfilled_blocks": progress.committed,
             "blocks_per_second": round(progress.blocks_per_second, 1),
             "events_per_second": round(progress.events_per_second, 1),
             "seconds_left": None if remaining is None else round(remaining),

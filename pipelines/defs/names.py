@@ -4,6 +4,12 @@ import dagster as dg
 
 from warehouse_schema.identifiers import ChainId
 
+# The whole service
+
+ALL_IS_WELL = "all_is_well"
+"""Name of the group and of its first check: Dagster sorts groups and assets by name."""
+SERVICE = dg.AssetKey([ALL_IS_WELL, "service"])
+
 # Facts, by chain
 
 BLOCKS_JOIN, HISTORY_JOINS = "blocks_join", "history_joins"

@@ -61,7 +61,7 @@ class AttestationServices(dg.ConfigurableResource[Iris]):
     @contextmanager
     def services(self) -> Iterator[tuple[Iris, LzScan | None]]:
         """Circle's service, and LayerZero's explorer if one is named, while the block runs."""
-        from indexer.ingest.readers import open_services
+        from indexer.ingest.services import open_services
 
         with open_services(load_settings().network) as services:
             yield services

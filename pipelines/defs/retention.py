@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from pydantic import Field
 
+from indexer.config.settings import load_settings
 from indexer.ingest.retention import RETENTION_DAYS, delete_old_rows
 from pipelines.defs.resources import WarehouseResource
 from pipelines.supervision import ENDED
@@ -51,6 +52,11 @@ def runs_op(context: dg.OpExecutionContext, config: RunRetention) -> None:
     before = datetime.now(UTC) - timedelta(days=config.days)
     deleted = delete_runs(context.instance, before)
     context.log.info(f"deleted {deleted} runs from before {before:%F %T}")
+    if load_settings().executor == "celery":
+        # Imported here: it needs an extra.
+        from pipelines.celery_worker import delete_old_results
+
+        delete_old_results()
 
 
 @dg.op(name="delete_rows", pool=POOL, out=dg.Out(dg.Nothing))

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, insert, select, text, update
 from indexer.transfers import state_machine
 from warehouse_schema import channels
 from warehouse_schema.identifiers import Address, AssetId, BaseUnits, ChainId
+from warehouse_schema.notifications import queue_notifications
 from warehouse_schema.relay import obstacles
 
 ObstacleKind: TypeAlias = Literal["no_trustline", "frozen", "paused", "would_fail"]
@@ -91,4 +92,4 @@ def set_obstacle(conn: Connection, transfer: str, obstacle: PaymentObstacle | No
     if obstacle is not None:
         values = {"transfer": transfer, "kind": obstacle.kind, "detail": obstacle.detail}
         conn.execute(insert(obstacles).values(values))
-    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
+    queue_notifications(conn, channels.INTAKE, [transfer])

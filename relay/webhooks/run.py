@@ -16,13 +16,13 @@ import orjson
 from sqlalchemy import Connection, Engine
 
 from indexer.errors import RetryableChainError
+from indexer.facts.sessions import standby_session
 from indexer.loops import pause, pause_on_outage
 from indexer.metrics.catalogue import WEBHOOK_POSTS
 from indexer.metrics.collectors import count, loop_time, waiting
 from indexer.notifications import listen, wait_for_notifications
 from indexer.tracing import Attributes, now, record_span
 from relay.keys import StellarKey
-from relay.leases import lease_session
 from relay.webhooks.post import (
     PROMPT_SECONDS,
     WHOLE_SECONDS,
@@ -44,6 +44,7 @@ from relay.webhooks.store import (
 )
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import UnixSeconds
+from warehouse_schema.leases import RELAY_LEASES
 
 logger = logging.getLogger(__name__)
 
@@ -139,20 +140,21 @@ def send_webhooks(
     should_stop: Callable[[], bool],
     on_progress: Callable[[DeliveryCounts], None] = lambda _: None,
 ) -> None:
-    """Post events until `should_stop`; waits for a lost warehouse.
+    """Post events until `should_stop`; waits for a lost warehouse, and while another process posts.
 
-    `on_progress` is called at the start and after finished attempts. Raises `FollowerConflict` when
-    another process posts.
+    `on_progress` is called at the start and after finished attempts. A process that lost its lease
+    begins no post; those that it had begun are repeated by the one that took it.
     """
     while not should_stop():
         # Attempts that were running in a lost session are repeated: no result could be written.
         with (
             loop_time("webhooks"),
             pause_on_outage("webhooks", lambda: pause(_OUTAGE_SECONDS, should_stop)),
-            lease_session(engine, locks.WEBHOOKS, "", "another process posts to webhooks") as conn,
+            standby_session(engine, locks.WEBHOOKS, "", should_stop, tables=RELAY_LEASES) as conn,
             ThreadPoolExecutor(sum(MAX_POSTS.values()), "webhooks") as pool,
         ):
-            _Session(conn, sender, pool).run(should_stop, on_progress)
+            if conn is not None:
+                _Session(conn, sender, pool).run(should_stop, on_progress)
 
 
 def _trace(due: DueEvent, answer: WebhookResponse) -> None:

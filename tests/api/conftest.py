@@ -1,27 +1,21 @@
 """An app under the api's role, on one database that every test leaves empty.
 
-A test that changes more than rows of `projections`, cursors and the relay's health takes `engine`
-and `api_engine`, a database of its own.
+A test whose rows another process writes takes `engine` and `api_engine`, a database of its own.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, create_engine, delete
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL
 
 from tests.factories.app import make_app
+from tests.factories.emptying import delete_all_rows
+from tests.factories.machines import pgbouncer, pooled_login
 from tests.factories.projections import insert_book
-from warehouse_schema import facts, relay
-from warehouse_schema.engine import make_engine
-from warehouse_schema.metadata import PROJECTIONS, metadata
-
-WRITTEN = [
-    facts.cursors,
-    relay.health,
-    *(t for t in metadata.sorted_tables if t.schema == PROJECTIONS),
-]
+from warehouse_schema.engine import make_engine, make_pooled_engine
 
 
 @pytest.fixture(scope="session")
@@ -39,11 +33,16 @@ def owner(api_database: URL) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def reader(api_database: URL) -> Iterator[Engine]:
-    """Its engine under the api's role."""
-    engine = make_engine(api_database, role="api")
-    yield engine
-    engine.dispose()
+def reader(api_database: URL, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Its engine under the api's role; with `--pgbouncer` through one."""
+    with ExitStack() as stack:
+        if request.config.getoption("--pgbouncer"):
+            pooler = stack.enter_context(pgbouncer(pooled_login(api_database)))
+            engine = make_pooled_engine(pooler, "api", pool_size=5)
+        else:
+            engine = make_engine(api_database, role="api")
+        stack.callback(engine.dispose)
+        yield engine
 
 
 @pytest.fixture
@@ -51,8 +50,7 @@ def rows(owner: Engine) -> Iterator[Connection]:
     """Where a test puts rows; each is committed as it is written, all are deleted afterwards."""
     with owner.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         yield connection
-        for table in WRITTEN:
-            connection.execute(delete(table))
+        delete_all_rows(connection)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import text
 
+from api.shutdown import GracefulShutdown
 from tests.factories.app import make_app
 from tests.factories.intake import ask
 from tests.factories.projections import LEDGER, STELLAR, insert_cursor, insert_reconciliation
@@ -139,3 +140,27 @@ def test_readyz_at_earlier_revision_returns_503(engine, api_engine):
     response = make_app(api_engine).test_client().get("/readyz")
     assert response.status_code == 503
     assert "the database is at revision 0000, this build at" in response.json["message"]
+
+
+def test_readyz_says_when_the_process_shuts_down(reader, rows):
+    insert_cursor(rows, STELLAR)
+    shutdown = GracefulShutdown(10)
+    client = make_app(reader, shutdown=shutdown).test_client()
+    assert client.get("/readyz/process").json == {"status": "ready"}
+    shutdown.has_begun = True
+    for path in ("/readyz", "/readyz/process"):
+        response = client.get(path)
+        assert (response.status_code, response.json["code"]) == (503, "NOT_READY")
+        assert response.json["reasons"] == ["the process is shutting down"]
+    assert client.get("/healthz").status_code == 200
+
+
+def test_process_is_ready_while_a_chain_lags(client):
+    assert client.get("/readyz").status_code == 503
+    assert client.get("/readyz/process").status_code == 200
+
+
+def test_process_without_database_is_not_ready(cut_off):
+    response = cut_off.get("/readyz/process")
+    assert response.status_code == 503
+    assert response.json["reasons"] == ["the database cannot be reached"]

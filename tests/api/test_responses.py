@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from api.responses import MIN_GZIP_BYTES, BodyCache, StoredBody
+from api.responses import MIN_GZIP_BYTES, BoundedCache, StoredBody
 
 LONG = b"[" + b'{"rate":"1.02"},' * 500 + b"{}]"
 
@@ -27,15 +27,15 @@ def test_digest_and_gzip_are_deterministic():
     assert one.digest != StoredBody(LONG + b" ").digest
 
 
-def kept_of(*sizes: int) -> BodyCache[int]:
+def kept_of(*sizes: int) -> BoundedCache[int, StoredBody]:
     """Space for three bodies of 1000 bytes, filled with bodies of these sizes under 0, 1, 2 …"""
-    kept: BodyCache[int] = BodyCache(3 * StoredBody(b"x" * 1000).size)
+    kept: BoundedCache[int, StoredBody] = BoundedCache(3 * StoredBody(b"x" * 1000).size)
     for key, size in enumerate(sizes):
         kept.put(key, StoredBody(b"x" * size))
     return kept
 
 
-def keys(kept: BodyCache[int]) -> list[int]:
+def keys(kept: BoundedCache[int, StoredBody]) -> list[int]:
     return [key for key in range(10) if kept.get(key) is not None]
 
 
@@ -68,7 +68,7 @@ def test_replaced_body_is_counted_once():
 
 @pytest.mark.parametrize("size", [0, 1, 700])
 def test_small_bodies_are_bounded_in_number(size):
-    kept: BodyCache[int] = BodyCache(100_000)
+    kept: BoundedCache[int, StoredBody] = BoundedCache(100_000)
     for key in range(10_000):
         kept.put(key, StoredBody(b"x" * size))
     assert len(kept) <= 200

@@ -64,8 +64,11 @@ def test_every_metric_of_the_warehouse_is_exported(engine: Engine, api_engine: E
     finally:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
             conn.execute(text("SELECT pg_drop_replication_slot('metrics')"))
-    # The tests' Postgres archives no WAL.
-    assert {spec.name for spec in WAREHOUSE} - names == {"isthmus_wal_archive_age_seconds"}
+    # The tests' Postgres archives no WAL and has no standby.
+    assert {spec.name for spec in WAREHOUSE} - names == {
+        "isthmus_wal_archive_age_seconds",
+        "isthmus_synchronous_standbys",
+    }
 
     def value(name: str, **labels: str) -> float:
         found = registry.get_sample_value(f"isthmus_{name}", labels)

@@ -56,6 +56,10 @@ Not asked, because no source that we could verify says how:
     "services": """\
 Circle's fees are asked for each direction of each followed chain, five a second.
 """,
+    "sessions": """\
+The API's sessions ([machines](operations/machines.md)). The API asks the same at its start and does
+not start with a finding, except of `sessions.reachable`.
+""",
     "postgres": """\
 Catalogues and settings are read in read-only transactions. A right that the user of `DATABASE_URL`
 lacks is a finding of the check that needs it.
@@ -64,6 +68,10 @@ lacks is a finding of the check that needs it.
 Each key signs one text that no chain takes for a transaction, and no output names a secret. Run it
 as the relay's user: a secret file that the user may not read is a finding, and the other keys are
 checked. No trustline is needed: an account of the relay holds native coin alone.
+""",
+    "senders": """\
+By the names of settings and by reports in the warehouse: it needs no key. Before the relay is
+started, `senders.reports` says so; `isthmus status` says the same.
 """,
     "home": """\
 Asks as wallets do, by DNS and TLS with this machine's trusted roots. Run it once the API is

@@ -16,7 +16,17 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
         *("warehouse_schema", "sqlalchemy", "psycopg"),
         *("web3", "eth_abi", "eth_account", "eth_hash", "eth_keys", "eth_typing", "eth_utils"),
         *("stellar_sdk", "xdrlib3"),
-        *("httpx", "websockets", "orjson", "zstandard", "obstore", "rlp", "trie", "polars"),
+        *(
+            "httpx",
+            "websockets",
+            "orjson",
+            "zstandard",
+            "obstore",
+            "rlp",
+            "trie",
+            "polars",
+            "duckdb",
+        ),
     ),
     "relay": (
         *("indexer", "warehouse_schema", "sqlalchemy", "psycopg"),
@@ -73,23 +83,35 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "indexer.cli.config_file": ("pydantic",),
     "indexer.cli.config_values": ("pydantic",),
     "relay.settings": ("pydantic",),
+    # SQLAlchemy has no class of its own for a lock timeout.
+    "warehouse_schema.leases": ("psycopg.errors.LockNotAvailable",),
     # Creates its database before there is one to make an engine on.
     "warehouse_schema.embedded.launcher": ("psycopg",),
     # An engine is handed on; what to ask it is the indexer's.
     # And a run's configuration is a pydantic model, as Dagster has it.
     "pipelines": ("sqlalchemy.Engine", "pydantic"),
     "pipelines.environment": ("sqlalchemy.engine.URL",),
+    # A warehouse that restarts is waited for.
+    "pipelines.failures": ("sqlalchemy.exc.OperationalError",),
+    # Extras: loaded where the setting says so.
+    "pipelines.executors": ("yaml",),
+    "pipelines.celery_worker": ("celery", "dagster_celery", "sqlalchemy.exc.OperationalError"),
+    "pipelines.kubernetes_steps": ("dagster_k8s",),
     # Asks Dagster's database.
     "pipelines.doctor": ("sqlalchemy",),
     # Asks code servers for their health.
     "pipelines.alive": ("grpc", "grpc_health"),
     "pipelines.workspace": ("grpc",),
     # Dagster's own storage, with connections that are kept.
-    "pipelines.storage": ("dagster_postgres",),
+    "pipelines.storage": ("dagster_postgres", "sqlalchemy"),
     # Serves Dagster's page behind a guard.
     "pipelines.page": ("dagster_webserver", "starlette", "uvicorn"),
     # NOTIFY is the driver's; SQLAlchemy has no word for it.
     "api.notifications": ("psycopg",),
+    # Each process reads each commit's messages: through SQLAlchemy it takes several times as long.
+    "api.stream.outbox": ("psycopg",),
+    "api.stream.outbox_session": ("psycopg",),
+    "api.stream.reading_thread": ("psycopg",),
     "api.auth.provider": ("httpx",),
     # SEP-10 challenges are transactions; the library checks them.
     "api.auth.sep10": ("stellar_sdk", "xdrlib3"),
@@ -114,7 +136,7 @@ _VALUES = (
     *("indexer.errors", "indexer.addresses", "indexer.loops", "indexer.logs", "indexer.tracing"),
     *("indexer.metrics.catalogue", "indexer.metrics.collectors"),
 )
-_CONFIG = (*_VALUES, "indexer.notifications", "indexer.config")
+_CONFIG = (*_VALUES, "indexer.notifications", "indexer.publisher", "indexer.config")
 _CHAINS = (*_CONFIG, "indexer.chains")
 _EVENTS = (
     *(*_CONFIG, "indexer.chains.events", "indexer.chains.raw", "indexer.chains.services.messages"),
@@ -133,13 +155,14 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
     "indexer.logs": (),
-    "indexer.loops": ("indexer.metrics.collectors",),
+    "indexer.loops": ("indexer.errors", "indexer.metrics.collectors"),
     "indexer.metrics": ("indexer.metrics",),
     # Its address is a setting.
     "indexer.metrics.server": (*_CONFIG, "indexer.metrics"),
     "indexer.tracing": ("indexer.errors", "indexer.span_exporter"),
     "indexer.span_exporter": ("indexer.tracing",),
     "indexer.notifications": (),
+    "indexer.publisher": ("indexer.loops", "indexer.metrics.collectors"),
     "indexer.config": _CONFIG,
     "indexer.chains.http": (*_CONFIG, "indexer.chains.http"),
     "indexer.chains.stellar.xdr": (
@@ -162,11 +185,19 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.chain_state": (*_ACTIONS, *_CHAINS, "indexer.chain_state"),
     "indexer.ingest": _INGEST,
     "indexer.analytics": _ANALYTICS,
+    # Whether transfers are moving: chains, relay accounts and money together.
+    "indexer.service_status": (*_ANALYTICS, "indexer.policy", "indexer.service_status"),
     # Reads what every other part of the indexer knows how to read.
-    "indexer.doctor": (*_ANALYTICS, *_ACTIONS, "indexer.chain_state", "indexer.doctor"),
+    "indexer.doctor": (
+        *(*_ANALYTICS, *_ACTIONS, "indexer.chain_state", "indexer.doctor"),
+        "indexer.service_status",
+    ),
     # What a group of checks is, for every package's.
     "indexer.doctor.checks": _CONFIG,
-    "indexer.cli": (*_ANALYTICS, "indexer.doctor", "indexer.cli", "indexer.metrics"),
+    "indexer.cli": (
+        *(*_ANALYTICS, "indexer.service_status"),
+        *("indexer.doctor", "indexer.cli", "indexer.metrics"),
+    ),
     # Lazy loading, logs and errors of commands: light, for every package's.
     "indexer.cli.base": _CONFIG,
     "relay.cli": (
@@ -192,7 +223,9 @@ ONLY: Mapping[str, tuple[str, ...]] = {
         *("indexer", "relay", "devnet", "api.ports"),
         *("api.auth.accounts", "api.auth.sep10", "api.actions.submissions"),
     ),
-    "indexer.ingest.readers": ("indexer", "relay", "api.wsgi", "pipelines.defs.resources"),
+    "indexer.ingest.readers": ("indexer", "relay", "pipelines.defs.resources"),
+    "indexer.ingest.stellar_readers": ("indexer", "relay", "api.wsgi"),
+    "indexer.ingest.services": ("indexer", "pipelines.defs.resources"),
     "devnet": ("devnet",),
     # Holds keys that move money: the processes that have none cannot even name what reads them.
     "relay": ("relay", "devnet", "pipelines.relay", "pipelines.webhooks"),

@@ -9,9 +9,12 @@ from tests.factories.app import make_app
 
 PUBLIC = {
     "/",
+    "/transfers",
+    "/transfers/<transfer>",
     "/assets/<version>/<path:name>",
     "/healthz",
     "/readyz",
+    "/readyz/process",
     "/docs",
     "/docs/<path:name>",
     "/openapi.json",
@@ -19,15 +22,18 @@ PUBLIC = {
     "/v1/routes",
     "/api/v1/orderbook",
     "/api/v1/orderbook/summary",
+    "/api/v1/orderbook/history",
     "/api/v1/providers/<address>",
+    "/api/v1/providers/<address>/activity",
     "/api/v1/intents",
     "/api/v1/intents/<order_id>",
     "/api/v1/stream",
     "/v1/status",
+    "/status",
     "/auth",
     "/.well-known/stellar.toml",
 }
-"""What the specification opens, the page that shows it, and the process's own health. Nothing joins
+"""What the specification opens, the pages that show it, and the process's own health. Nothing joins
 by accident."""
 
 OWNERS = {

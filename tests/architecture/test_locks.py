@@ -12,11 +12,8 @@ from warehouse_schema import locks
 
 NAMED = (
     # They make databases, before there is a warehouse; `locks` says which names they take.
-    *("warehouse_schema/embedded/launcher.py", "warehouse_schema/migrate.py"),
-    # Is handed a number of the list.
-    "warehouse_schema/leases.py",
-    # Takes all there are.
-    "tests/warehouse_schema/test_leases.py",
+    "warehouse_schema/embedded/launcher.py",
+    "warehouse_schema/migrate.py",
 )
 
 _CALL = re.compile(r"\bpg_(try_)?advisory_\w*lock\w*")

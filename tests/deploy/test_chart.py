@@ -1,5 +1,6 @@
 """The chart of deploy/helm: rendered by Helm, valid for Kubernetes, hardened, of what exists."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from pipelines.processes import (
+    API,
     CODE_SERVER,
     MIGRATE,
     PROCESSES,
@@ -118,6 +120,42 @@ def test_all_traffic_is_denied_but_what_policies_name() -> None:
         callers = [each["podSelector"]["matchLabels"] for each in rule["from"]]
         components = [each["app.kubernetes.io/component"] for each in callers]
         assert components == ["daemon", "page"]
+
+
+def test_pooler_and_replica_are_the_apis_secrets_and_let_out() -> None:
+    """By the lines that are comments in values.yaml."""
+    text = (ROOT / "deploy/helm/values.yaml").read_text()
+    names = dict(re.findall(r"^ +# (ISTHMUS_\w+_URL_FILE): (\S+)$", text, re.MULTILINE))
+    assert names == {
+        "ISTHMUS_POOLER_URL_FILE": "pooler-url",
+        "ISTHMUS_REPLICA_URL_FILE": "replica-url",
+    }
+    assert all(any(is_variable(each, name) for each in API.secrets) for name in names)
+    documents = list(rendered({"processes": {"api": {"files": names}}}))
+    for document in documents:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    [deployment] = [
+        each
+        for each in documents
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "isthmus-api"
+    ]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    given = {each["name"]: each["value"] for each in container["env"]}
+    assert unknown_variables(given) == []
+    assert given["ISTHMUS_POOLER_URL_FILE"] == "/run/secrets/isthmus/pooler-url"
+    assert given["ISTHMUS_REPLICA_URL_FILE"] == "/run/secrets/isthmus/replica-url"
+    # What it had before, it still has.
+    assert "ISTHMUS_TOKEN_KEY_FILE" in given
+    pooler_port = yaml.safe_load(text)["poolerPort"]
+    let_out = {each["metadata"]["name"] for each in documents if reaches(each, pooler_port)}
+    assert let_out == {"isthmus-api"}
+    assert not [each for each in DOCUMENTS if reaches(each, pooler_port)]
+
+
+def reaches(document: dict[str, Any], port: int) -> bool:
+    """Whether it is a policy that lets pods connect to a port."""
+    rules = document["spec"].get("egress", []) if document["kind"] == "NetworkPolicy" else []
+    return any(each["port"] == port for rule in rules for each in rule.get("ports", []))
 
 
 def test_installation_without_relay_has_none() -> None:

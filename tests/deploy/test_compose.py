@@ -1,17 +1,19 @@
 """deploy/compose.yaml: valid, hardened, and of the processes and settings that exist."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 import yaml
 from compose_spec import PyCompose
 
-from pipelines.processes import MIGRATE, PROCESSES, Process, is_variable
+from pipelines.processes import API, MIGRATE, PROCESSES, Process, is_variable
 from tests.architecture.imports import ROOT
 from warehouse_schema.variables import unknown_variables
 
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
+TEXT = (ROOT / "deploy/compose.yaml").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, Any] = COMPOSE["services"]
 OTHERS = {"postgres", "nginx"}
 
@@ -29,10 +31,16 @@ def test_services_are_the_processes() -> None:
 def test_service_has_command_settings_and_secrets_of_its_process(process: Process) -> None:
     service = SERVICES[process.name]
     assert tuple(service["command"][: len(process.command)]) == process.command
+    if process.metrics is not None:
+        assert service["environment"][process.metrics] == f"0.0.0.0:{process.metrics_port}"
+    check_secrets(COMPOSE, process)
+
+
+def check_secrets(compose: dict[str, Any], process: Process) -> None:
+    """A service has the secrets of its process alone, each mounted and named."""
+    service = compose["services"][process.name]
     given = service["environment"]
     assert unknown_variables(given) == []
-    if process.metrics is not None:
-        assert given[process.metrics] == f"0.0.0.0:{process.metrics_port}"
     files = {name: text for name, text in given.items() if text.startswith("/run/secrets/")}
     # What others read is not even mounted.
     assert {text.rpartition("/")[2] for text in files.values()} == set(service["secrets"])
@@ -40,7 +48,17 @@ def test_service_has_command_settings_and_secrets_of_its_process(process: Proces
         name for name in files if not any(is_variable(each, name) for each in process.secrets)
     ]
     assert strange == []
-    assert set(service["secrets"]) <= set(COMPOSE["secrets"])
+    assert set(service["secrets"]) <= set(compose["secrets"])
+
+
+def test_api_service_has_comments_for_pooler_and_replica() -> None:
+    text = re.sub(r"^( +)# (.*(pooler|replica)-url)", r"\1\2", TEXT, flags=re.MULTILINE)
+    edited = yaml.safe_load(text)
+    PyCompose.from_json(json.dumps(edited)).validate()
+    check_secrets(edited, API)
+    before, after = SERVICES["api"]["environment"], edited["services"]["api"]["environment"]
+    assert after.keys() - before.keys() == {"ISTHMUS_POOLER_URL_FILE", "ISTHMUS_REPLICA_URL_FILE"}
+    assert set(edited["secrets"]) - set(COMPOSE["secrets"]) == {"pooler-url", "replica-url"}
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from pipelines.processes import (
+    API,
     CODE_SERVER,
     DAEMON,
     MIGRATE,
@@ -20,14 +21,20 @@ from warehouse_schema.variables import unknown_variables
 UNITS = ROOT / "deploy/systemd"
 
 
-def lines(process: Process, key: str) -> list[str]:
+POOLED = {"ISTHMUS_POOLER_URL_FILE", "ISTHMUS_REPLICA_URL_FILE"}
+
+
+def lines(process: Process, key: str, *, with_comments: bool = False) -> list[str]:
+    """Values of a key; with those of lines that are comments until an operator edits the unit."""
     text = (UNITS / f"isthmus-{process.name}.service").read_text()
-    return re.findall(rf"^{key}=(.*)$", text, re.MULTILINE)
+    begin = "#?" if with_comments else ""
+    return re.findall(rf"^{begin}{key}=(.*)$", text, re.MULTILINE)
 
 
-def variables(process: Process) -> dict[str, str]:
+def variables(process: Process, *, with_comments: bool = False) -> dict[str, str]:
     common = (UNITS / "isthmus-.service.d/hardening.conf").read_text()
-    pairs = [*lines(process, "Environment"), *re.findall(r"^Environment=(.*)$", common, re.M)]
+    own = lines(process, "Environment", with_comments=with_comments)
+    pairs = [*own, *re.findall(r"^Environment=(.*)$", common, re.M)]
     return dict(pair.split("=", 1) for pair in pairs)
 
 
@@ -46,14 +53,28 @@ def test_unit_has_command_settings_and_secrets_of_its_process(process: Process) 
     assert unknown_variables(given) == []
     if process.metrics is not None:
         assert given[process.metrics] == f"127.0.0.1:{process.metrics_port}"
+    check_secrets(process, with_comments=False)
+
+
+def check_secrets(process: Process, *, with_comments: bool) -> None:
+    """A unit has the secrets of its process alone, each loaded and named."""
+    given = variables(process, with_comments=with_comments)
     secrets = {name: text for name, text in given.items() if text.startswith("%d/")}
     strange = [
         name for name in secrets if not any(is_variable(each, name) for each in process.secrets)
     ]
     assert strange == []
-    loaded = dict(each.split(":", 1) for each in lines(process, "LoadCredential"))
+    lines_of = lines(process, "LoadCredential", with_comments=with_comments)
+    loaded = dict(each.split(":", 1) for each in lines_of)
     assert {f"%d/{name}" for name in loaded} == set(secrets.values())
     assert all(path == f"/etc/isthmus/secrets/{name}" for name, path in loaded.items())
+
+
+def test_api_unit_has_comments_for_pooler_and_replica() -> None:
+    given = variables(API, with_comments=True)
+    assert given.keys() - variables(API).keys() == POOLED
+    assert unknown_variables(given) == []
+    check_secrets(API, with_comments=True)
 
 
 def test_daemon_and_page_alone_may_connect_to_code_servers() -> None:

@@ -1,6 +1,7 @@
 """Test money for an address of the local chains."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,11 @@ def held_on_evm(world: World, address: str) -> list[int]:
     return [ether, *(world.evm.balance_of(token, address) for token in tokens)]
 
 
+def send(world: World, address: str) -> str:
+    """Hash of a transaction that the node sends for the address."""
+    return str(world.evm.rpc("eth_sendTransaction", {"from": address, "to": address}))
+
+
 def held_on_stellar(world: World, address: str) -> list[int]:
     return [world.stellar.balance(address, asset) for asset in (USDC, USDT0)]
 
@@ -61,10 +67,13 @@ def test_new_keys_hold_both_tokens_on_both_chains(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert pay(world, "--new") == 0
-    lines = capsys.readouterr().out.splitlines()
-    payer = Account.from_key(lines[0].split()[-1])
-    owner = Keypair.from_secret(lines[1].split()[-1])
-    assert held_on_evm(world, payer.address) == [10**18, 100_000_000, 100_000_000]
+    printed = shlex.split(capsys.readouterr().out, comments=True)
+    keys = dict(each.split("=") for each in printed if each != "export")
+    payer = Account.from_key(keys["EVM_KEY"])
+    owner = Keypair.from_secret(keys["STELLAR_KEY"])
+    assert (payer.address, owner.public_key) == (keys["EVM_ADDRESS"], keys["STELLAR_ADDRESS"])
+    assert int(send(world, payer.address), 16) != 0
+    assert held_on_evm(world, payer.address)[1:] == [100_000_000, 100_000_000]
     assert held_on_stellar(world, owner.public_key) == [1_000_000_000, 1_000_000_000]
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -430,3 +431,39 @@ def test_taken_port_is_replaced_by_a_free_one() -> None:
         wait_for(lambda: listens(chosen))
         assert free_port(chosen) != chosen
         server.kill()
+
+
+RESERVING = """
+import sys
+from devnet.supervisor import free_port
+print(free_port(int(sys.argv[1])), flush=True)
+sys.stdin.read()
+"""
+
+
+def reserve(port: int) -> tuple[subprocess.Popen[str], int]:
+    """A process that wants the port and does not listen, and the port that it got."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", RESERVING, str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout is not None
+    return started, int(started.stdout.readline())
+
+
+def test_chosen_port_is_kept_from_other_processes_before_anything_listens() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        wanted = int(probe.getsockname()[1])
+    first, chosen = reserve(wanted)
+    with first:
+        assert chosen == wanted
+        second, other = reserve(wanted)
+        with second:
+            assert other != wanted
+            second.kill()
+        assert free_port(wanted) != wanted
+        first.kill()
+    assert free_port(wanted) == wanted

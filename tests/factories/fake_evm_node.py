@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indexer.chains.evm.receipts import bloom_of
+from indexer.chains.evm.blooms import bloom_of
 from indexer.chains.raw import Block, EvmLog
 from tests.factories.fake_chain import FakeChain
 from tests.system.replay.serving import Refused

@@ -21,7 +21,11 @@ from tests.factories.tokens import make_tokens
 from warehouse_schema.identifiers import UnixSeconds
 
 LONGEST = 7200
-TIMEOUT = 0.3
+
+PATIENT = 60.0
+"""Seconds that a response may take on a busy machine."""
+IMPATIENT = 1.0
+"""For a test of a response that takes longer."""
 
 
 @dataclass
@@ -42,12 +46,14 @@ class World:
     url: str
     stand_in: StandIn
     timer: Timer = field(default_factory=Timer)
+    timeout: float = PATIENT
+    """Of providers made from now on, in seconds."""
 
     def provider(self, **changes: Any) -> IdentityProviderApi:
         """One process's way to the stand-in."""
         credentials = {"app_id": self.stand_in.app_id, "app_secret": self.stand_in.app_secret}
         access = {"url": self.url} | credentials | changes
-        return IdentityProviderApi(**access, timeout=TIMEOUT, timer=self.timer)
+        return IdentityProviderApi(**access, timeout=self.timeout, timer=self.timer)
 
     def wallets(self, **more: Any) -> Wallets:
         """One process's memory of who has which wallet."""

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from indexer.transfers.inputs import TransferTerms
 from warehouse_schema import channels, intake
+from warehouse_schema.notifications import queue_notifications
 
 OPERATOR = "0x90f79bf6eb2c4f870365e785982e1f101e93b906"
 ROUTES = {"cctp": "usdc-deposit", "oft": "usdt0-deposit", "payment": "usdc-send"}
@@ -77,4 +78,4 @@ def submit(conn: Connection, terms: TransferTerms, tx: str, at: int, log: int = 
 
 def notify_intake(conn: Connection, transfer: str) -> None:
     """What a writer of intake says."""
-    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
+    queue_notifications(conn, channels.INTAKE, [transfer])

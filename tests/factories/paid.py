@@ -1,11 +1,10 @@
 """Deposits that are paid on Ethereum for good, as its follower and the relay leave them."""
 
-from sqlalchemy import Connection, delete, insert, update
+from sqlalchemy import Connection, insert, update
 
 from indexer.transfers.load import load_transfers
 from tests.factories.actions import MAINNET
 from tests.factories.stage_facts import bring_in, burn
-from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import cursors
 from warehouse_schema.relay import obstacles
 
@@ -21,9 +20,3 @@ def pay(conn: Connection, transfer: str, height: int = 100) -> None:
     at = cursors.c.chain == events[0].seen.chain
     conn.execute(update(cursors).where(at).values(height=FINAL, final_height=FINAL))
     bring_in(conn, *events)
-
-
-def forget_payments(conn: Connection) -> None:
-    """Delete what `pay` wrote as facts and for the relay."""
-    for table in (obstacles, *EVENT_TABLES.values()):
-        conn.execute(delete(table))

@@ -3,13 +3,14 @@
 Amounts are given in USDC or fiat units as text or int (`"12.5"`) and stored as 7-decimal integers.
 """
 
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, insert, text
 from stellar_sdk import StrKey
 
-from warehouse_schema import facts, projections, relay
+from warehouse_schema import daily, facts, projections, relay
 
 STELLAR = "stellar:testnet"
 LEDGER = 1_234_567
@@ -203,6 +204,36 @@ def fulfilled(**fields: Any) -> dict[str, Any]:
         "recipient": TAKER,
         **fields,
     }
+
+
+def insert_market_day(connection: Connection, day: date, **fields: Any) -> None:
+    """A closed day of a market, on which one of two orders settled."""
+    row = {
+        "day": day,
+        "direction": "onramp",
+        "rail": "revolut",
+        "currency": "EUR",
+        "opened": 2,
+        "opened_amount": 45,
+        "fulfilled": 1,
+        "cancelled": 0,
+        "expired": 0,
+        "released": 25,
+        "fee": "0.05",
+        "fiat": "23.25",
+        "partial": 0,
+        "manual": 0,
+        "fulfillment_seconds": 300,
+        **fields,
+    }
+    amounts = "opened_amount released fee" + (" fiat" if row["fiat"] is not None else "")
+    connection.execute(insert(daily.market_days).values(_in_units(row, amounts)))
+
+
+def insert_day_done(connection: Connection, day: date) -> None:
+    """The order book's figures of the day are computed."""
+    row = {"figure": "book", "day": day, "version": 1}
+    connection.execute(insert(daily.days_done).values(row))
 
 
 def insert_reconciliation(connection: Connection, *, age_seconds: int = 0) -> None:

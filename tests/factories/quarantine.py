@@ -96,10 +96,14 @@ def mended(engine: Engine) -> dict[str, list[str]]:
     """What must be as if nothing had ever been in quarantine.
 
     That it was is told by its alarm, by the day whose facts have changed since, and by the messages
-    that came late.
+    that came late, with their notifications.
     """
     return contents(
-        engine, without=("facts.alarms", "facts.changed_days", "projections.stream_events")
+        engine,
+        without=(
+            *("facts.alarms", "facts.changed_days", "projections.stream_events"),
+            "notifications.queued",
+        ),
     )
 
 

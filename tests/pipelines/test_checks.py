@@ -2,6 +2,8 @@
 
 import time
 from datetime import UTC, datetime
+from os import getpid
+from socket import gethostname
 
 import dagster as dg
 import pytest
@@ -10,6 +12,7 @@ from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import delete, insert, text, update
 
 from indexer.errors import RetentionGap
+from indexer.ingest.ranges import follower_lease
 from pipelines.defs.check_jobs import (
     CHECK_FACTS,
     CHECK_HISTORY,
@@ -25,7 +28,9 @@ from pipelines.defs.names import MOVEMENTS, ORDER_BOOK, blocks_key, events_key
 from pipelines.defs.projections.assets import REBUILD_JOB, projections
 from tests.factories.ingesting import ingest_once
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
+from warehouse_schema import locks
 from warehouse_schema.facts import alarms, blocks, cursors
+from warehouse_schema.leases import INDEXER_LEASES, LeaseName, record_standby
 from warehouse_schema.projections import movements
 
 
@@ -156,6 +161,17 @@ def test_open_alarm_is_a_warning_with_its_text(check, engine):
     evaluation = check()[(events_key(EVM), "no_open_alarms")]
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert evaluation.metadata["found"].value == "- undecodable log 7: 3 topics, not 4"
+
+
+@pytest.mark.usefixtures("ingested")
+def test_check_names_the_follower_and_its_standbys(check, indexer_engine):
+    with follower_lease(indexer_engine, EVM), indexer_engine.connect() as conn:
+        with conn.begin():
+            name = LeaseName(locks.FOLLOWER, EVM)
+            record_standby(conn, INDEXER_LEASES, name, "other", 7)
+        processes = check()[(blocks_key(EVM), "keeps_up")].metadata["processes"].value
+    assert processes.startswith(f"follower {EVM}: {gethostname()}:{getpid()} since ")
+    assert ", standby other:7 since " in processes
 
 
 @pytest.mark.usefixtures("ingested")

@@ -6,6 +6,7 @@ from dagster_shared.yaml_utils import load_yaml_from_path
 
 from indexer.config.settings import load_settings, rpc_variable, start_variable
 from pipelines.definitions import definitions
+from pipelines.defs.names import SERVICE
 from tests.pipelines.factories import EVM
 
 
@@ -46,6 +47,7 @@ def test_chain_with_a_node_has_job_and_sensor(devnet):
         "keep_transfers_sensor",
         "orphaned_runs",
         "repair_gaps_sensor",
+        "service_status_sensor",
     }
 
 
@@ -93,14 +95,19 @@ def test_only_blocks_join_checks_are_blocking(devnet):
     assert checks == {
         "agrees_with_views": False,
         "all_decoded": False,
+        "all_is_well": False,
         "blocks_join": True,
+        "chains_are_read": False,
         "deposit_addresses_are_empty": False,
         "history_joins": True,
         "keeps_up": False,
+        "money_adds_up": False,
         "movements_hold_all_facts": False,
         "movements_keep_their_amount": False,
         "no_open_alarms": False,
         "refold_equals_stored": False,
+        "relay_can_send": False,
+        "transfers_are_in_time": False,
         "transfers_move_on": False,
     }
 
@@ -111,7 +118,10 @@ def test_every_check_is_scheduled(devnet):
         for schedule in devnet.schedule_defs
         for key in devnet.get_job(schedule.job_name).asset_layer.asset_graph.asset_check_keys
     }
-    assert scheduled == set(devnet.asset_graph.asset_check_keys)
+    # A sensor evaluates those of the service.
+    evaluated = set(devnet.asset_graph.get_check_keys_for_assets({SERVICE}))
+    assert evaluated
+    assert scheduled == set(devnet.asset_graph.asset_check_keys) - evaluated
 
 
 def test_pool_limit_is_one_run(pytestconfig):

@@ -2,6 +2,7 @@
 
 import dagster as dg
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from indexer.errors import (
     ConfigurationError,
@@ -16,8 +17,10 @@ from pipelines.failures import (
     MAX_ATTEMPTS,
     MAX_BACKOFF,
     STOPPED_TAG,
+    WAREHOUSE_ATTEMPTS,
     backoff,
     failures_for_dagster,
+    retry_in_process,
 )
 
 
@@ -92,3 +95,27 @@ def test_unexpected_error_is_not_translated(instance):
     result = run_raising(instance, Undecodable("never raised as far as here"))
     assert failure_of(result).user_failure_data is None
     assert "Undecodable" in failure_of(result).error.to_string()
+
+
+@pytest.mark.parametrize(
+    ("failures", "succeeds"),
+    [(WAREHOUSE_ATTEMPTS - 1, True), (WAREHOUSE_ATTEMPTS, False)],
+    ids=["within two minutes", "for longer"],
+)
+def test_warehouse_is_waited_for(failures, succeeds):
+    """As long as a restart or a failover takes."""
+    left, slept = [failures], []
+
+    def work() -> str:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise OperationalError("SELECT 1", {}, Exception("the connection is lost"))
+        return "done"
+
+    context = dg.build_op_context()
+    if succeeds:
+        assert retry_in_process(context, work, slept.append) == "done"
+        assert 120 <= sum(slept) <= 180
+    else:
+        with pytest.raises(OperationalError):
+            retry_in_process(context, work, slept.append)

@@ -18,7 +18,9 @@ from warehouse_schema.configuration import load_configuration
 from warehouse_schema.embedded import Server
 from warehouse_schema.variables import Variables, option_of
 
-SHARED = {"DATABASE_URL", "ISTHMUS_DAGSTER_URL", "ISTHMUS_RPC_<CHAIN>"}
+SHARED = {"DATABASE_URL", "ISTHMUS_BROKER_URL", "ISTHMUS_DAGSTER_URL", "ISTHMUS_RPC_<CHAIN>"}
+POOLED = {"ISTHMUS_POOLER_URL", "ISTHMUS_REPLICA_URL"}
+"""URLs with a password that the API alone reads."""
 
 
 def test_commands_and_options_exist() -> None:
@@ -35,6 +37,9 @@ def test_own_secrets_are_those_of_the_settings_models() -> None:
         "page": PageVariables,
     }
     own = {each.name: set(each.secrets) - SHARED for each in (MIGRATE, *PROCESSES)}
+    assert own["api"] >= POOLED
+    assert {field.alias for _, field in ApiSettings.names()} >= POOLED
+    own["api"] -= POOLED
     assert own == {name: secrets(models[name]) if name in models else set() for name in own}
     assert {field.alias for _, field in DatabaseVariables.names()} >= SHARED
 

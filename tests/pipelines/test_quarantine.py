@@ -65,7 +65,7 @@ def test_follower_retries_quarantine_before_following(run, settings, stellar, mo
     def follow(engine, reader, network, **_):
         done.append("follows")
 
-    monkeypatch.setattr(chain, "retry_untried", retry)
+    monkeypatch.setattr("indexer.ingest.quarantine.retry_untried", retry)
     monkeypatch.setattr(chain, "follow", follow)
     step = chain_facts(settings.network, stellar).assets[0].op.name
     job = next(iter(chain_facts(settings.network, stellar).jobs or ())).name

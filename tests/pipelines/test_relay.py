@@ -7,7 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from os import getpid
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import dagster as dg
@@ -20,10 +22,13 @@ from pipelines.long_run import LongRunConfig
 from pipelines.relay import RELAY_JOB, STEP, TRANSACTIONS, RelayWarehouse
 from pipelines.reports import add_reports
 from relay.account import TurnReport
+from relay.leases import account_session
 from relay.nonces import AccountId
 from relay.status import AccountHealth, set_health
 from tests.factories.relay import OPERATOR, signed
+from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Wei
+from warehouse_schema.leases import RELAY_LEASES, LeaseName, record_standby
 
 EVM = ChainId("eip155:31337")
 ACCOUNT = AccountId(EVM, OPERATOR)
@@ -68,6 +73,18 @@ def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str]:
     [result] = execute(relay.CHECK_JOB, instance, engine).get_asset_check_evaluations()
     found = result.metadata.get("found")
     return result.passed, "" if found is None else str(found.value)
+
+
+def test_check_names_the_relay_and_its_standbys(instance, relay_engine):
+    account = AccountId(ChainId("eip155:31337"), "0xabc")
+    with account_session(relay_engine, account), relay_engine.connect() as conn:
+        with conn.begin():
+            name = LeaseName(locks.RELAY, str(account))
+            record_standby(conn, RELAY_LEASES, name, "other", 7)
+        [result] = execute(relay.CHECK_JOB, instance, relay_engine).get_asset_check_evaluations()
+    processes = str(result.metadata["processes"].value)
+    assert processes.startswith(f"relay {account}: {gethostname()}:{getpid()} since ")
+    assert ", standby other:7 since " in processes
 
 
 def test_location_loads_with_running_sensor_and_schedule():
@@ -125,7 +142,9 @@ def test_turn_reports_are_summed():
 def test_check_lists_problems_for_operator(
     instance: dg.DagsterInstance, relay_engine: Engine, engine: Engine
 ):
-    assert check(instance, relay_engine) == (False, "- no relay account has ever reported")
+    passed, found = check(instance, relay_engine)
+    assert not passed
+    assert found.startswith("- no relay account has ever reported: is a key configured")
     with relay_engine.begin() as conn:
         set_health(conn, ACCOUNT, WELL)
     assert check(instance, relay_engine) == (True, "")

@@ -1,5 +1,6 @@
 """Follower supervision: decisions as a table of cases, and against Dagster's records."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -10,17 +11,22 @@ from dagster._core.test_utils import create_run_for_test
 
 from indexer.config.networks import Network
 from indexer.config.settings import Settings
+from pipelines import supervision
 from pipelines.defs.facts.chain import chain_facts, where
 from pipelines.defs.names import cursor_key
 from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.failures import STOPPED_TAG
 from pipelines.restart_sensor import runs_of
-from pipelines.supervision import IN_FLIGHT, next_step
+from pipelines.supervision import IN_FLIGHT, LongRun, RunState
 from tests.pipelines.factories import EVM, make_run, make_standing, make_status, warehouse_of
 
 JOB = "follow_eip155_31337"
 NOW = 1_010.0
 LONG_AGO: dict[str, Any] = {"started_at": 10.0, "ended_at": 905.0}
+
+
+def next_step(state: RunState, runs: Sequence[LongRun], now: float, process_started_at: float = 0):
+    return supervision.next_step(state, runs, now, process_started_at)
 
 
 def reason(step: dg.RunRequest | dg.SkipReason) -> str:
@@ -109,6 +115,17 @@ def test_permanent_error_stops_restarts_until_a_newer_run():
     assert "run run-1 ended with WrongChain" in reason(next_step(make_standing(), [stopped], NOW))
     by_hand = make_run(DagsterRunStatus.SUCCESS)
     assert isinstance(next_step(make_standing(), [by_hand, stopped], NOW), dg.RunRequest)
+
+
+@pytest.mark.parametrize(
+    ("process_started_at", "starts"),
+    [(904.0, False), (905.0, False), (906.0, True)],
+    ids=["before the run ended", "in the same second", "after it ended"],
+)
+def test_restarted_code_server_tries_again_after_permanent_error(process_started_at, starts):
+    stopped = make_run(permanent_error="ConfigurationError", **LONG_AGO)
+    step = next_step(make_standing(), [stopped], NOW, process_started_at)
+    assert isinstance(step, dg.RunRequest) == starts
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """`isthmus up`: what it writes and refuses, and a start of everything."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -10,11 +12,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import Engine
+from sqlalchemy.engine import make_url
 
 from devnet.process_groups import members
 from devnet.services import isthmus
 from devnet.supervisor import free_port
 from indexer.errors import ConfigurationError
+from pipelines.listeners import StartRefused
 from pipelines.processes import PROCESSES
 from pipelines.up import Installation
 from warehouse_schema.embedded import Server
@@ -59,15 +64,73 @@ def test_unfit_configuration_is_refused(given: dict[str, str], message: str) -> 
         configuration(given)
 
 
+@pytest.mark.parametrize(
+    ("taken", "words"),
+    [
+        ("api", r"api cannot listen on 127.0.0.1:\d+: Address already in use.* --bind"),
+        ("page", r"page cannot listen on .* --page-port"),
+        ("code-server", r"code-server cannot listen on .* `code_server_port` under `\[dagster\]`"),
+        ("relay-server", r"relay-server cannot listen on .* `relay_server_port`"),
+        ("metrics", r"the metrics of code-server cannot listen on .* `pipelines` under"),
+    ],
+)
+def test_address_in_use_names_its_setting(tmp_path: Path, taken: str, words: str) -> None:
+    ports = {
+        each: free_port() for each in ("api", "page", "code-server", "relay-server", "metrics")
+    }
+    given = {
+        "ISTHMUS_HOME": str(tmp_path),
+        "ISTHMUS_CODE_SERVER_PORT": str(ports["code-server"]),
+        "ISTHMUS_RELAY_SERVER_PORT": str(ports["relay-server"]),
+        "ISTHMUS_METRICS_PIPELINES": f"127.0.0.1:{ports['metrics']}",
+    }
+    bind = f"127.0.0.1:{ports['api']}"
+    installation = Installation(given, bind=bind, page_port=ports["page"])
+    installation.require_startable()
+    with (
+        socket.create_server(("127.0.0.1", ports[taken])),
+        pytest.raises(StartRefused) as refused,
+    ):
+        installation.require_startable()
+    [problem] = str(refused.value).splitlines()
+    assert re.match(words, problem)
+
+
+def test_one_port_for_two_processes_is_refused(tmp_path: Path) -> None:
+    port = free_port()
+    given = {"ISTHMUS_HOME": str(tmp_path), "ISTHMUS_CODE_SERVER_PORT": str(free_port())}
+    installation = Installation(given, bind=f"127.0.0.1:{port}", page_port=port)
+    with pytest.raises(StartRefused, match=f"cannot listen on 127.0.0.1:{port}"):
+        installation.require_startable()
+
+
+def test_missing_dagster_database_names_the_statement_to_run(
+    postgres: Server, server_engine: Engine, tmp_path: Path
+) -> None:
+    password = "of-plain"
+    with server_engine.connect() as conn:
+        conn.exec_driver_sql(f"CREATE ROLE plain LOGIN PASSWORD '{password}'")
+    url = make_url(postgres.url("plain_dagster")).set(username="plain", password=password)
+    environment = plain_environment() | {
+        "ISTHMUS_HOME": str(tmp_path),
+        "DATABASE_URL": postgres.url("up"),
+        "ISTHMUS_DAGSTER_URL": url.render_as_string(hide_password=False),
+        "ISTHMUS_CODE_SERVER_PORT": str(free_port()),
+    }
+    up = isthmus("up", "--bind", f"127.0.0.1:{free_port()}", "--page-port", str(free_port()))
+    try:
+        done = subprocess.run(up, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert 'CREATE DATABASE "plain_dagster" OWNER "plain"' in done.stderr
+    finally:
+        with server_engine.connect() as conn:
+            conn.exec_driver_sql("DROP ROLE plain")
+
+
 @pytest.mark.timeout(3 * TIMEOUT)
 def test_everything_starts_and_stops(postgres: Server, server_engine, tmp_path: Path) -> None:
     api, page, code = free_port(), free_port(), free_port()
-    environment = {
-        name: text
-        for name, text in os.environ.items()
-        if not name.startswith(("ISTHMUS", "DAGSTER", "DATABASE"))
-    }
-    environment |= {
+    environment = plain_environment() | {
         "ISTHMUS_HOME": str(tmp_path / "home"),
         "DATABASE_URL": postgres.url("up"),
         "ISTHMUS_DAGSTER_URL": postgres.url("up_dagster"),
@@ -87,10 +150,16 @@ def test_everything_starts_and_stops(postgres: Server, server_engine, tmp_path: 
         answer = httpx.post(f"http://127.0.0.1:{page}/graphql", json={"query": locations}).json()
         entries = answer["data"]["workspaceOrError"]["locationEntries"]
         assert entries == [{"name": "isthmus", "loadStatus": "LOADED"}]
-        for name in ("code-server", "daemon"):
-            alive = subprocess.run(isthmus("alive", name), env=environment, cwd=tmp_path)
+        for words in (
+            *(("code-server",), ("daemon",)),
+            *(("api", "--port", str(api)), ("page", "--port", str(page))),
+        ):
+            alive = subprocess.run(isthmus("alive", *words), env=environment, cwd=tmp_path)
             assert alive.returncode == 0
         assert (tmp_path / "home/supervisor/supervisord.conf").stat().st_mode & 0o777 == 0o600
+        second = subprocess.run(up, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        assert second.returncode == 1
+        assert "`isthmus up` runs already under ISTHMUS_HOME" in second.stderr
         process.send_signal(signal.SIGTERM)
         assert process.wait(TIMEOUT) == 0
         stopped = [
@@ -106,6 +175,14 @@ def test_everything_starts_and_stops(postgres: Server, server_engine, tmp_path: 
         with server_engine.connect() as conn:
             for name in ("up", "up_dagster"):
                 conn.exec_driver_sql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def plain_environment() -> dict[str, str]:
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("ISTHMUS", "DAGSTER", "DATABASE"))
+    }
 
 
 def await_condition(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:

@@ -207,6 +207,12 @@ def test_published_key_of_webhooks_that_differs_is_found(patient: Patient) -> No
     assert f"the API publishes {other}" in found["keys.webhook"]
 
 
+def test_database_before_the_first_migration_gives_no_finding(patient: Patient) -> None:
+    empty = patient.stand.engine.url.set(database="postgres")
+    patient.set("DATABASE_URL", empty.render_as_string(hide_password=False))
+    assert patient.faults() == {}
+
+
 def test_role_that_the_user_may_not_take_is_said(patient: Patient) -> None:
     url = patient.stand.engine.url
     with patient.stand.engine.begin() as conn:

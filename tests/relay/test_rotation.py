@@ -8,13 +8,14 @@ from sqlalchemy import Engine, text
 from sqlalchemy.engine import URL
 from stellar_sdk import Keypair
 
-from api.availability import relayed_chains
 from devnet.evm import EvmDevnet
 from devnet.keys import in_files
 from indexer.cli.main import main
 from indexer.config.settings import load_settings
 from indexer.errors import ConfigurationError
+from indexer.policy.relay_accounts import account_statuses
 from indexer.policy.sponsorship import all_sponsors
+from indexer.service_status.availability import relayed_chains
 from relay.keys import LocalEvmKey, LocalStellarKey, evm_address
 from relay.nonces import AccountId
 from relay.rotation import account_uses, retire_account
@@ -74,7 +75,7 @@ def test_evm_account_is_replaced_while_messages_arrive(stand: Stand) -> None:
     assert next_steps(stand)[OLD] == "draining: transactions that are not final: 3"
     with stand.engine.connect() as conn:
         # The api offers the route all the time.
-        assert relayed_chains(conn) == {stand.chain.id}
+        assert relayed_chains(account_statuses(conn)) == {stand.chain.id}
     stand.ingest()
     assert (stand.turns(old).confirmed, stand.turns(new).confirmed) == (3, 3)
     assert next_steps(stand) == {
@@ -200,6 +201,29 @@ def test_new_key_is_private_and_overwrites_nothing(
     assert secret.strip() not in shown.out + shown.err
     assert main(["keys", "new", kind, str(path)]) == 2
     assert path.read_text() == secret
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "key"),
+    [
+        ("evm", 'relay.chains."eip155:31337"', "key_file"),
+        ("stellar", 'relay.chains."stellar:devnet"', "key_file"),
+        ("webhook", "webhooks", "key_file"),
+        ("sep10", "api", "sep10_key_file"),
+        ("token", "api", "token_key_file"),
+    ],
+)
+def test_new_key_names_its_place_in_isthmus_toml(
+    kind: str, table: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["keys", "new", kind, str(tmp_path / "key")])
+    first, _ = capsys.readouterr().err.splitlines()
+    chain = table.partition('"')[2].rstrip('"')
+    place = table.replace(f'"{chain}"', "<CHAIN>") if chain else table
+    assert f"`{key}` under [{place}]" in first
+    main(["config", "init", "--network", "devnet", "--file", str(tmp_path / "isthmus.toml")])
+    text = (tmp_path / "isthmus.toml").read_text().partition(f"\n[{table}]")[2]
+    assert f"\n#{key} = " in text.partition("\n[")[0]
 
 
 def test_new_keys_are_what_settings_read(

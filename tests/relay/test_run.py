@@ -6,13 +6,18 @@ from dataclasses import replace
 import pytest
 
 from indexer.config.settings import load_settings
-from indexer.errors import FollowerConflict
 from relay import run
 from relay.keys import LocalEvmKey
 from relay.leases import account_session
+from relay.nonces import AccountId
 from relay.run import run_relay
 from relay.settings import EvmAccount
-from tests.relay.conftest import AMOUNT, LIMITS, RELAYER, STRANGER, Stand
+from relay.status import all_health
+from tests.factories.leases import wait_for_standby
+from tests.relay.conftest import AMOUNT, LIMITS, OPERATOR, RELAYER, STRANGER, Stand
+from warehouse_schema import locks
+from warehouse_schema.identifiers import ChainId
+from warehouse_schema.leases import RELAY_LEASES
 
 KEY = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")
 
@@ -68,15 +73,45 @@ def test_unreachable_node_is_reported_and_retried(stand: Stand, monkeypatch):
     assert "127.0.0.1" in row.reason
 
 
-def test_second_process_raises_conflict(stand: Stand):
-    with (
-        account_session(stand.relay_engine, stand.relay().account),
-        pytest.raises(FollowerConflict, match="another process signs"),
-    ):
-        run_relay(
-            stand.relay_engine,
-            settings_of(stand),
-            chains(stand),
-            should_stop=lambda: False,
-            on_turn=lambda chain, turn: None,
-        )
+def test_second_process_waits_as_standby(stand: Stand):
+    message, delivered = stand.add_message(), threading.Event()
+    relay = threading.Thread(
+        target=run_relay,
+        args=(stand.relay_engine, settings_of(stand), chains(stand)),
+        kwargs={
+            "should_stop": delivered.is_set,
+            "on_turn": lambda chain, turn: delivered.set() if turn.sent else None,
+        },
+    )
+    account = stand.relay().account
+    with account_session(stand.relay_engine, account):
+        relay.start()
+        wait_for_standby(stand.engine, RELAY_LEASES, locks.RELAY, str(account))
+        assert stand.signed_for(message) == []
+    relay.join(30)
+    assert stand.received(message) == AMOUNT
+
+
+def health_of(stand: Stand):
+    with stand.engine.connect() as conn:
+        return all_health(conn)
+
+
+def test_unfit_node_leaves_the_lease_to_a_standby(stand: Stand, monkeypatch):
+    """A command too: `isthmus relay reconcile` runs beside a relay that waits for it."""
+    other_chain = replace(stand.chain, id=ChainId("eip155:31338"))
+    settings = replace(load_settings({}), nodes={other_chain.id: (stand.url,)})
+    paused = threading.Event()
+    monkeypatch.setattr(run, "_UNFIT_SECONDS", 30.0)
+    relay = threading.Thread(
+        target=run_relay,
+        args=(stand.relay_engine, settings, [EvmAccount(other_chain, KEY, LIMITS)]),
+        kwargs={"should_stop": paused.is_set, "on_turn": lambda chain, turn: None},
+    )
+    relay.start()
+    while not (found := health_of(stand)):
+        assert relay.is_alive()
+    with account_session(stand.relay_engine, AccountId(other_chain.id, OPERATOR)):
+        paused.set()
+    relay.join(30)
+    assert found[0].problem == "node"

@@ -170,6 +170,8 @@ def test_replay_testnets_equal_the_shipped_ones():
         ours.stellar,
         start_height=shipped.stellar.start_height,
         explorer_tx=shipped.stellar.explorer_tx,
+        explorer_account=shipped.stellar.explorer_account,
+        explorer_contract=shipped.stellar.explorer_contract,
         watched=(),
         **dict.fromkeys(("lz_eid", "usdt0", "usdt0_contract", "oft", "lz_endpoint")),
     )

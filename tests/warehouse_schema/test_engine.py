@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import URL, Engine, text
 
-from warehouse_schema.engine import ROLES, Role, make_engine, warehouse_url
+from warehouse_schema.engine import ROLES, Role, hosts_of, make_engine, warehouse_url
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +60,51 @@ def test_other_url_is_refused_and_not_repeated(text: str) -> None:
         warehouse_url(text)
     assert "SECRET" not in str(refused.value)
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+@pytest.mark.parametrize("role", [*ROLES, None])
+def test_commits_wait_for_the_standby_whatever_the_default(
+    server_url: URL, role: Role | None
+) -> None:
+    engine = make_engine(server_url, role=role, pool_size=1)
+    assert setting(engine, "synchronous_commit") == "on"
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("postgresql://u:p@a:1,b:2/d?target_session_attrs=read-write", id="libpq"),
+        pytest.param(
+            "postgresql+psycopg2://u:p@/d?host=a:1&host=b:2&target_session_attrs=primary",
+            id="sqlalchemy",
+        ),
+        pytest.param(
+            "postgresql://u:p@/d?host=a,b&port=1,2&target_session_attrs=read-write", id="query"
+        ),
+    ],
+)
+def test_url_of_two_hosts_is_read_and_stays_equal(text: str) -> None:
+    url = warehouse_url(text)
+    assert hosts_of(url) == ["a", "b"]
+    assert warehouse_url(url.render_as_string(hide_password=False)) == url
+
+
+def test_host_list_without_ports_gets_the_default_port() -> None:
+    url = warehouse_url("postgresql://u:p%40@a,b/d?target_session_attrs=read-write")
+    assert (url.password, url.query["port"]) == ("p@", "5432,5432")
+
+
+def test_two_hosts_without_read_write_are_refused() -> None:
+    with pytest.raises(ValueError, match="target_session_attrs=read-write"):
+        warehouse_url("postgresql://u:p@a,b/d")
+
+
+def test_session_is_of_the_host_that_takes_writes(server_url: URL) -> None:
+    server = f"{server_url.host}:{server_url.port}"
+    user = f"{server_url.username}:{server_url.password}" if server_url.password else "postgres"
+    listed = f"postgresql://{user}@127.0.0.1:1,{server}/{server_url.database}"
+    engine = make_engine(warehouse_url(f"{listed}?target_session_attrs=read-write"), pool_size=1)
+    with engine.connect() as connection:
+        assert connection.scalar(text("SHOW transaction_read_only")) == "off"
+    engine.dispose()

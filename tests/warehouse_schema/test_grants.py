@@ -8,16 +8,16 @@ from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
-from warehouse_schema import access, daily, events, facts, intake, lock_tables, projections, relay
 from warehouse_schema.engine import ROLES, Role, make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import migrate
+from warehouse_schema.migrations.draft import TABLE_MODULES
 from warehouse_schema.views import NAMES as VIEWS
 
 TABLES = {
     f"{table.schema}.{table.name}": table
-    for role in (access, daily, events, facts, intake, lock_tables, projections, relay)
-    for table in vars(role).values()
+    for module in TABLE_MODULES
+    for table in vars(module).values()
     if isinstance(table, Table)
 }
 
@@ -51,6 +51,10 @@ MAY: Mapping[tuple[str, Role], frozenset[str]] = {
     ("locks", "api"): NONE,
     ("locks", "relay"): NONE,
     ("locks", "analyst"): NONE,
+    ("notifications", "indexer"): READ | {"INSERT", "DELETE"},
+    ("notifications", "api"): frozenset({"INSERT"}),
+    ("notifications", "relay"): frozenset({"INSERT"}),
+    ("notifications", "analyst"): NONE,
 }
 """Schema and role → what the role may do there."""
 
@@ -74,6 +78,9 @@ ALSO: Mapping[tuple[str, Role], frozenset[str]] = {
     # Reports of an account whose key was replaced.
     ("relay.health", "relay"): frozenset({"DELETE"}),
     ("relay.sponsors", "relay"): frozenset({"DELETE"}),
+    # Processes that wait for a lease no more.
+    ("relay.standbys", "relay"): frozenset({"DELETE"}),
+    ("locks.standbys", "indexer"): frozenset({"DELETE"}),
 }
 """Table and role → what it may do there beside that."""
 
@@ -81,6 +88,8 @@ NOT: Mapping[tuple[str, Role], frozenset[str]] = {
     # With a webhook's secret its posts can be forged.
     ("intake.webhook_secrets", "indexer"): READ,
     ("intake.webhook_secrets", "api"): READ,
+    # Names owners: an analyst reads the other columns.
+    ("projections.transfer_events", "analyst"): READ,
 }
 """Table and role → what it may not do there, against its schema's rule."""
 
@@ -185,6 +194,7 @@ SAMPLES = {
     "relay": "relay.attempts",
     "access": "access.subjects",
     "locks": "locks.rows",
+    "notifications": "notifications.queued",
 }
 ATTEMPTS = {
     "SELECT": "SELECT * FROM {table}",

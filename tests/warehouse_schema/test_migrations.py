@@ -241,11 +241,11 @@ def test_plain_owner_migrates_once_roles_are_granted(
 ) -> None:
     with server_engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {stranger.database} OWNER stranger"))
-        with pytest.raises(MigrationRefused, match=r"roles\.sql as a superuser"):
+        with pytest.raises(MigrationRefused, match=r"roles\.sql as a superuser") as refused:
             migrate(stranger)
-        connection.execute(
-            text("GRANT isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst TO stranger")
-        )
+        grant = str(refused.value).partition("then: ")[2]
+        assert grant.startswith("GRANT isthmus_indexer, ")
+        connection.execute(text(grant))
     migrate(stranger)
     migrate(stranger)
     assert revision(stranger) == head_revision()

@@ -29,14 +29,34 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.schema import CreateSchema
 
-from warehouse_schema import access, daily, events, facts, intake, lock_tables, projections, relay
+from warehouse_schema import (
+    access,
+    daily,
+    events,
+    facts,
+    intake,
+    lock_tables,
+    notifications,
+    projections,
+    relay,
+)
 from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import alembic_config, upgrade
 
-TABLE_MODULES = (access, daily, events, facts, intake, lock_tables, projections, relay)
+TABLE_MODULES = (
+    access,
+    daily,
+    events,
+    facts,
+    intake,
+    lock_tables,
+    notifications,
+    projections,
+    relay,
+)
 """Imported for what they put into `metadata`."""
 
 

@@ -35,6 +35,10 @@ NAMES = (
     "active_providers_daily",
     "transfer_funnel",
     "route_volume_daily",
+    "transfer_outcomes_daily",
+    "quote_funnel_daily",
+    "relay_costs_daily",
+    "completeness",
 )
 """Every view; one that reads another stands after it."""
 

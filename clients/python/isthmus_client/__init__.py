@@ -4,6 +4,7 @@ with Isthmus("https://api.example.com") as isthmus:
     isthmus.offers(direction="onramp", currency="EUR")
 """
 
+from isthmus_client.amounts import decimals, to_base_units, to_decimal
 from isthmus_client.contracts import MAINNET, TESTNET, Bridges, EvmBridges, StellarBridges
 from isthmus_client.errors import (
     ActionNotTrusted,
@@ -26,6 +27,7 @@ from isthmus_client.isthmus import Isthmus
 from isthmus_client.login import Login, SignIn
 from isthmus_client.models import (
     Actions,
+    ChainProgress,
     ChainReadiness,
     DepositAddress,
     DepositTokenBalance,
@@ -35,11 +37,15 @@ from isthmus_client.models import (
     Explorer,
     FeeDetail,
     Flow,
+    LaneStatus,
+    MarketDay,
     Moved,
     NeededTrustline,
     Offer,
     Order,
+    PriceHistory,
     Provider,
+    ProviderActivity,
     Quote,
     QuoteFee,
     RailDepth,
@@ -52,6 +58,8 @@ from isthmus_client.models import (
     SendToAddress,
     Session,
     Status,
+    StatusIncident,
+    StatusProblem,
     StellarTrustline,
     StellarTx,
     Step,
@@ -80,6 +88,7 @@ __all__ = [
     "Actions",
     "BadAnswer",
     "Bridges",
+    "ChainProgress",
     "ChainReadiness",
     "ChallengeNotTrusted",
     "Change",
@@ -99,7 +108,9 @@ __all__ = [
     "Forbidden",
     "Invalid",
     "Isthmus",
+    "LaneStatus",
     "Login",
+    "MarketDay",
     "Moment",
     "Moved",
     "NeededTrustline",
@@ -109,7 +120,9 @@ __all__ = [
     "OfferKey",
     "Order",
     "Outgoing",
+    "PriceHistory",
     "Provider",
+    "ProviderActivity",
     "Quote",
     "QuoteFee",
     "RailDepth",
@@ -125,6 +138,8 @@ __all__ = [
     "SignIn",
     "SignInNeeded",
     "Status",
+    "StatusIncident",
+    "StatusProblem",
     "StellarBridges",
     "StellarTrustline",
     "StellarTx",
@@ -141,5 +156,8 @@ __all__ = [
     "WebhookEventPage",
     "WebhookList",
     "WebhookNotTrusted",
+    "decimals",
+    "to_base_units",
+    "to_decimal",
     "verify_webhook",
 ]

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter
 
+from isthmus_client.amounts import to_base_units
 from isthmus_client.contracts import Bridges
 from isthmus_client.errors import ActionNotTrusted, SignInNeeded, Unavailable
 from isthmus_client.http import Http, Timeouts, read
@@ -22,7 +23,9 @@ from isthmus_client.models import (
     EvmCalls,
     Offer,
     Order,
+    PriceHistory,
     Provider,
+    ProviderActivity,
     Quote,
     Readiness,
     Revoked,
@@ -49,7 +52,9 @@ _STATUS = TypeAdapter(Status)
 _ROUTES = TypeAdapter(dict[str, tuple[Route, ...]])
 _OFFERS = TypeAdapter(tuple[Offer, ...])
 _SUMMARY = TypeAdapter(DepthSummary)
+_HISTORY = TypeAdapter(PriceHistory)
 _PROVIDER = TypeAdapter(Provider)
+_ACTIVITY = TypeAdapter(ProviderActivity)
 _ORDER = TypeAdapter(Order)
 _ORDERS = TypeAdapter(tuple[Order, ...])
 _READINESS = TypeAdapter(Readiness)
@@ -132,13 +137,30 @@ class Isthmus:
         """A liquidity provider. Raises `NotFound`."""
         return self._get(_PROVIDER, f"{_BOOK}/providers/{_segment(address)}")
 
+    def provider_activity(self, address: str) -> ProviderActivity:
+        """A provider's volume, fill rate and median time of late. Raises `NotFound`."""
+        return self._get(_ACTIVITY, f"{_BOOK}/providers/{_segment(address)}/activity")
+
+    def price_history(self, currency: str) -> PriceHistory:
+        """What a currency's orders settled at in the last 30 days."""
+        return self._get(_HISTORY, f"{_BOOK}/orderbook/history", currency=currency)
+
     def order(self, intent_id: str) -> Order:
         """An order (intent). Raises `NotFound`."""
         return self._get(_ORDER, f"{_BOOK}/intents/{_segment(intent_id)}")
 
-    def orders(self, *, provider: str | None = None, limit: int | None = None) -> tuple[Order, ...]:
-        """The newest orders."""
-        return self._get(_ORDERS, f"{_BOOK}/intents", provider=provider, limit=limit)
+    def orders(
+        self,
+        *,
+        provider: str | None = None,
+        limit: int | None = None,
+        rail: str | None = None,
+        currency: str | None = None,
+        direction: Direction | None = None,
+    ) -> tuple[Order, ...]:
+        """The newest orders; rail, currency and direction select among the newest 1,000."""
+        query = {"rail": rail, "currency": currency, "direction": direction}
+        return self._get(_ORDERS, f"{_BOOK}/intents", provider=provider, limit=limit, **query)
 
     def follow(
         self,
@@ -200,7 +222,7 @@ class Isthmus:
         return self._get(_ROUTES, "/v1/routes")["routes"]
 
     def status(self) -> Status:
-        """The result of the last reconciliation: whether the money adds up."""
+        """Whether transfers are moving, and the last reconciliation: whether the money adds up."""
         return self._get(_STATUS, "/v1/status")
 
     def is_alive(self) -> bool:
@@ -233,7 +255,7 @@ class Isthmus:
     def quote(
         self,
         route: str,
-        amount_in: int,
+        amount: Decimal,
         *,
         source_chain: str,
         source_address: str,
@@ -241,13 +263,14 @@ class Isthmus:
         dest_chain: str | None = None,
         funding_mode: str | None = None,
     ) -> Quote:
-        """The price of a transfer, fixed until `expires_at`; `amount_in` in source base units.
+        """The price of a transfer, fixed until `expires_at`; `amount` is whole tokens.
 
-        Raises `Invalid`, `Forbidden` for another owner's account, `Unavailable`.
+        Raises `Invalid`, `Forbidden` for another owner's account, `Unavailable`; `TypeError` and
+        `ValueError` for an amount that is no whole number of base units (`to_base_units`).
         """
         request = {
             "route": route,
-            "amount_in": str(amount_in),
+            "amount_in": str(to_base_units(amount, source_chain)),
             "source_chain": source_chain,
             "source_address": source_address,
             "dest_address": dest_address,
@@ -364,9 +387,11 @@ _DOCUMENT = TypeAdapter(dict[str, Any])
 
 
 def _text(amount: Decimal | int | str | None) -> str | None:
-    """Without an exponent: the API refuses one."""
+    """Without an exponent: the API refuses one. Raises `TypeError` for a float."""
     if amount is None:
         return None
+    if isinstance(amount, float):
+        raise TypeError("a float is inexact: give a Decimal")
     return f"{amount:f}" if isinstance(amount, Decimal) else str(amount)
 
 

@@ -3,11 +3,14 @@
 A member that this version does not know is kept in `model_extra`.
 """
 
+from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
+
+from isthmus_client.amounts import to_decimal
 
 Amount = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:f}", return_type=str)]
 """Serialised as received: `str` would turn a small one into `1E-7`."""
@@ -79,6 +82,45 @@ class Provider(BookModel):
     active_intents: int
 
 
+class ProviderActivity(BookModel):
+    """A provider's orders that were opened from `since` on."""
+
+    provider: str
+    since: AwareDatetime
+    opened_orders: int
+    fulfilled_orders: int
+    cancelled_orders: int
+    expired_orders: int
+    volume_usdc: Amount
+    fill_rate: Amount | None
+    """Fulfilled orders per ended order, 0 to 1."""
+    median_fulfillment_seconds: int | None
+
+
+class MarketDay(BookModel):
+    """One direction of one rail on a UTC day."""
+
+    day: date
+    direction: Direction
+    rail: str
+    rate: Amount | None
+    volume_usdc: Amount
+    volume_fiat: Amount | None
+    opened_orders: int
+    fulfilled_orders: int
+    cancelled_orders: int
+    expired_orders: int
+
+
+class PriceHistory(BookModel):
+    """The last 30 closed days of a currency; a market without a row on a day had no order then."""
+
+    currency: str
+    first_day: date | None
+    last_day: date | None
+    days: tuple[MarketDay, ...]
+
+
 class Order(BookModel):
     """An order (intent)."""
 
@@ -119,6 +161,16 @@ class RouteEnd(Model):
     expected_seconds: int
     available: bool
 
+    @property
+    def minimum(self) -> Decimal:
+        """`min_amount` in whole tokens."""
+        return to_decimal(self.min_amount, self.asset)
+
+    @property
+    def maximum(self) -> Decimal:
+        """`max_amount` in whole tokens."""
+        return to_decimal(self.max_amount, self.asset)
+
 
 class Route(Model):
     """A coin and a direction, over many chains."""
@@ -152,9 +204,61 @@ class Flow(Model):
     unexplained: Moved
 
 
-class Status(Model):
-    """The last reconciliation: whether the money adds up."""
+class StatusProblem(Model):
+    """Something that is not well."""
 
+    kind: str
+    text: str
+
+
+class ChainProgress(Model):
+    """How far a chain is ingested."""
+
+    chain: str
+    name: str
+    height: int | None
+    head_height: int | None
+    final_height: int | None
+    lag_seconds: int | None
+    age_seconds: int | None
+    reason: str | None
+
+
+class LaneStatus(Model):
+    """A route between two chains.
+
+    `median_seconds` of today's transfers and `p90_seconds` of the last 30 days' (9 of 10 took no
+    longer): seconds from payment or submission to delivery; None where it is not known.
+    """
+
+    route: str
+    source_chain: str
+    dest_chain: str
+    available: bool
+    expected_seconds: int
+    median_seconds: int | None
+    p90_seconds: int | None = None
+
+
+class StatusIncident(Model):
+    """Alarms of one kind on one chain."""
+
+    chain: str
+    kind: str
+    began_at: AwareDatetime
+    ended_at: AwareDatetime | None
+
+
+class Status(Model):
+    """Whether transfers are moving, and the last reconciliation: whether the money adds up."""
+
+    as_of: AwareDatetime | None = None
+    verdict: str | None = None
+    sentence: str | None = None
+    problems: tuple[StatusProblem, ...] = ()
+    chains: tuple[ChainProgress, ...] = ()
+    routes: tuple[LaneStatus, ...] = ()
+    incidents: tuple[StatusIncident, ...] = ()
     at: AwareDatetime | None
     adds_up: bool | None
     reasons: tuple[str, ...] = ()
@@ -207,6 +311,16 @@ class Quote(Model):
     price: Amount
     fee: QuoteFee
     needs_trustline: NeededTrustline | None = None
+
+    @property
+    def sell(self) -> Decimal:
+        """`sell_amount` in whole tokens: what is paid."""
+        return to_decimal(self.sell_amount, self.sell_asset)
+
+    @property
+    def buy(self) -> Decimal:
+        """`buy_amount` in whole tokens: at least so much arrives."""
+        return to_decimal(self.buy_amount, self.buy_asset)
 
     @property
     def native_fee(self) -> int:
@@ -314,6 +428,17 @@ class Transfer(Model):
     extras: tuple[str, ...]
     extras_self_finish: tuple[ExtraSelfFinish, ...] = ()
 
+    @property
+    def sent(self) -> Decimal:
+        """`amount_in` in whole tokens."""
+        return to_decimal(self.amount_in, self.source_asset)
+
+    @property
+    def delivered(self) -> Decimal | None:
+        """`amount_delivered` in whole tokens; None before."""
+        units = self.amount_delivered
+        return None if units is None else to_decimal(units, self.dest_asset)
+
 
 class TransferPage(Model):
     """A page of transfers, newest first; `next_before` is None after the last."""
@@ -363,6 +488,11 @@ class SendToAddress(Model):
     asset: str
     address: str
     amount: int
+
+    @property
+    def tokens(self) -> Decimal:
+        """`amount` in whole tokens: pay exactly this."""
+        return to_decimal(self.amount, self.asset)
 
 
 class OtherAction(Model):

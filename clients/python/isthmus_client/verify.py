@@ -7,10 +7,12 @@ call and held within the quote.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from stellar_sdk import StrKey
 
+from isthmus_client.amounts import to_base_units
 from isthmus_client.contracts import Bridges, EvmBridges
 from isthmus_client.errors import ActionNotTrusted
 from isthmus_client.models import EvmCall, EvmCalls, Quote
@@ -61,16 +63,17 @@ class Deposit:
         chain: str,
         payer: str,
         recipient: str,
-        amount: int,
+        amount: Decimal,
     ) -> "Deposit":
-        """With the terms of a quote, once the user has accepted it.
+        """With the terms of a quote, once the user has accepted it; `amount` is whole tokens.
 
         Raises `ActionNotTrusted` for a quote of another amount.
         """
-        if quote.sell_amount != amount:
-            raise ActionNotTrusted(f"the quote is for {quote.sell_amount}, not {amount}")
+        units = to_base_units(amount, chain)
+        if quote.sell_amount != units:
+            raise ActionNotTrusted(f"the quote is for {quote.sell_amount}, not {units}")
         least, fee = quote.buy_amount, quote.native_fee
-        return cls(transfer, route, chain, payer, recipient, amount, least, fee)
+        return cls(transfer, route, chain, payer, recipient, units, least, fee)
 
 
 def check_calls(shown: EvmCalls, deposit: Deposit, bridges: Bridges) -> None:

@@ -7,6 +7,7 @@ authorisations of further calls are refused.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from stellar_sdk import Address, Asset, Transaction, TransactionBuilder, scval, xdr
@@ -14,6 +15,7 @@ from stellar_sdk.fee_bump_transaction_envelope import FeeBumpTransactionEnvelope
 from stellar_sdk.operation import InvokeHostFunction, Payment
 from stellar_sdk.utils import from_xdr_amount
 
+from isthmus_client.amounts import to_base_units
 from isthmus_client.contracts import Bridges, EvmBridges, StellarBridges
 from isthmus_client.errors import ActionNotTrusted
 from isthmus_client.models import Quote, StellarTx
@@ -59,16 +61,17 @@ class Outgoing:
         account: str,
         chain: str,
         recipient: str,
-        amount: int,
+        amount: Decimal,
     ) -> "Outgoing":
-        """With the terms of a quote, once the user has accepted it.
+        """With the terms of a quote, once the user has accepted it; `amount` is whole tokens.
 
         Raises `ActionNotTrusted` for a quote of another amount.
         """
-        if quote.sell_amount != amount:
-            raise ActionNotTrusted(f"the quote is for {quote.sell_amount}, not {amount}")
+        units = to_base_units(amount, "stellar")
+        if quote.sell_amount != units:
+            raise ActionNotTrusted(f"the quote is for {quote.sell_amount}, not {units}")
         least, fee = quote.buy_amount, quote.native_fee
-        return cls(transfer, route, account, chain, recipient, amount, least, fee)
+        return cls(transfer, route, account, chain, recipient, units, least, fee)
 
     @property
     def coin(self) -> str:

@@ -15,29 +15,102 @@ labels:
   {{- include "isthmus.labels" . | nindent 2 }}
 {{- end -}}
 
+{{/* Whether the process starts steps as jobs. */}}
+{{- define "isthmus.startsJobs" -}}
+{{- if and (eq .name "code-server") (eq .root.Values.executor "kubernetes") }}true{{ end -}}
+{{- end -}}
+
+{{- define "isthmus.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "isthmus.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* Variables of the code server and of its steps. */}}
+{{- define "isthmus.files" -}}
+{{- range $variable, $file := .process.files }}
+- name: {{ $variable }}
+  value: /run/secrets/isthmus/{{ $file }}
+{{- end }}
+{{- if include "isthmus.startsJobs" . }}
+- name: ISTHMUS_EXECUTOR
+  value: kubernetes
+- name: ISTHMUS_KUBERNETES_CONFIG
+  value: /etc/isthmus-steps/kubernetes.yaml
+{{- end }}
+{{- end -}}
+
+{{- define "isthmus.mounts" -}}
+- name: temporary
+  mountPath: /tmp
+- name: state
+  mountPath: /var/lib/isthmus
+- name: secrets
+  mountPath: /run/secrets/isthmus
+  readOnly: true
+{{- if ne .name "migrate" }}
+- name: configuration
+  mountPath: /etc/isthmus
+  readOnly: true
+{{- end }}
+{{- if include "isthmus.startsJobs" . }}
+- name: steps
+  mountPath: /etc/isthmus-steps
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "isthmus.volumes" -}}
+- name: temporary
+  emptyDir: {}
+- name: state
+  emptyDir: {}
+- name: secrets
+  secret:
+    secretName: isthmus-{{ .name }}
+    defaultMode: 0440
+{{- if ne .name "migrate" }}
+- name: configuration
+  configMap:
+    name: isthmus
+{{- end }}
+{{- if include "isthmus.startsJobs" . }}
+- name: steps
+  configMap:
+    name: isthmus-steps
+{{- end }}
+{{- end -}}
+
 {{/* Pod of a process: root, name, process. */}}
 {{- define "isthmus.pod" -}}
+{{- if include "isthmus.startsJobs" . }}
+serviceAccountName: isthmus-code-server
+automountServiceAccountToken: true
+{{- else }}
 automountServiceAccountToken: false
+{{- end }}
 enableServiceLinks: false
 {{- with .process.stopSeconds }}
 terminationGracePeriodSeconds: {{ . }}
 {{- end }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
-  seccompProfile:
-    type: RuntimeDefault
+  {{- include "isthmus.podSecurity" . | nindent 2 }}
 containers:
   - name: {{ .name }}
     image: {{ .root.Values.image }}
     args: {{ .process.args | toJson }}
     securityContext:
-      allowPrivilegeEscalation: false
-      readOnlyRootFilesystem: true
-      capabilities:
-        drop: [ALL]
+      {{- include "isthmus.containerSecurity" . | nindent 6 }}
     env:
       {{- if ne .name "migrate" }}
       - name: ISTHMUS_CONFIG
@@ -59,10 +132,7 @@ containers:
       - name: {{ .variable }}
         value: 0.0.0.0:{{ .port }}
       {{- end }}
-      {{- range $variable, $file := .process.files }}
-      - name: {{ $variable }}
-        value: /run/secrets/isthmus/{{ $file }}
-      {{- end }}
+      {{- include "isthmus.files" . | nindent 6 }}
     resources:
       requests:
         cpu: 100m
@@ -93,32 +163,9 @@ containers:
       periodSeconds: 30
     {{- end }}
     volumeMounts:
-      - name: temporary
-        mountPath: /tmp
-      - name: state
-        mountPath: /var/lib/isthmus
-      - name: secrets
-        mountPath: /run/secrets/isthmus
-        readOnly: true
-      {{- if ne .name "migrate" }}
-      - name: configuration
-        mountPath: /etc/isthmus
-        readOnly: true
-      {{- end }}
+      {{- include "isthmus.mounts" . | nindent 6 }}
 volumes:
-  - name: temporary
-    emptyDir: {}
-  - name: state
-    emptyDir: {}
-  - name: secrets
-    secret:
-      secretName: isthmus-{{ .name }}
-      defaultMode: 0440
-  {{- if ne .name "migrate" }}
-  - name: configuration
-    configMap:
-      name: isthmus
-  {{- end }}
+  {{- include "isthmus.volumes" . | nindent 2 }}
 {{- end -}}
 
 {{- define "isthmus.probe" -}}

@@ -9,8 +9,10 @@
 | `tables.py` | exported tables, and their rows of a day |
 | `files.py` | atomic files, and markers of complete days |
 | `run.py` | due days, and writing them |
+| `database.py` | all complete days as one DuckDB file |
 """
 
+from indexer.analytics.export.database import write_database as write_database
 from indexer.analytics.export.run import DayWritten as DayWritten
 from indexer.analytics.export.run import check_days_closed as check_days_closed
 from indexer.analytics.export.run import due_days as due_days

@@ -15,13 +15,14 @@ from sqlalchemy import Connection, Engine, select
 from indexer.analytics.daily import FIGURES as FAMILIES
 from indexer.analytics.export.files import DayMarker, ExportFolder
 from indexer.analytics.export.tables import FACTS, ExportSet, locate_day, read_day, schema_of
+from indexer.analytics.watermarks import Watermarks, stored_watermarks, watermarks
 from indexer.errors import DayStillOpen
 from indexer.facts import days
 from warehouse_schema.daily import days_done
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the files. A new one makes every day due."""
 
 
@@ -84,13 +85,21 @@ def _export_day(conn: Connection, what: ExportSet, files: ExportFolder, day: dat
     # In this snapshot the day may have changed, or be open again.
     check_days_closed(conn, what, [day])
     state, heights = _states(conn, what)[day], locate_day(conn, day)
+    complete_to = _complete_to(conn, what, day)
     files.begin(what.name, day)
     rows = {}
     for table in what.tables:
         frames = read_day(conn, table, day, heights)
-        rows[table.name] = files.write(table.name, day, schema_of(table), frames)
-    files.finish(what.name, day, DayMarker(state, rows))
+        rows[table.name] = files.write(table.name, day, schema_of(table), frames, complete_to)
+    files.finish(what.name, day, DayMarker(state, rows, complete_to))
     return DayWritten(what.name, day, rows)
+
+
+def _complete_to(conn: Connection, what: ExportSet, day: date) -> Watermarks:
+    if what is not FACTS:
+        return stored_watermarks(conn, day)
+    chains = days.ingested_chains(conn)
+    return {chain: mark for _, chain, mark in watermarks(conn, chains, day, day)}
 
 
 def _states(conn: Connection, what: ExportSet) -> dict[date, str]:

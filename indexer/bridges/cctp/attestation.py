@@ -7,12 +7,14 @@ keccak256 of the message, low-s, signers strictly ascending and all of them enab
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from indexer.bridges.cctp.message import (
-    SIGNATURE_SIZE,
-    recover_attesters,
-)
+from eth_keys.datatypes import Signature
+from eth_keys.exceptions import BadSignature
+from eth_utils.exceptions import ValidationError
+
+from indexer.bridges.cctp.message import attestation_digest
 from warehouse_schema.identifiers import EvmAddress
 
+SIGNATURE_SIZE = 65
 MAX_SIGNATURES = 16
 """Far above any threshold; recovering costs time, so longer attestations are rejected unread."""
 
@@ -43,6 +45,34 @@ def check_signatures(
     except ValueError as error:
         return SignatureCheck((), str(error))
     return SignatureCheck(tuple(attesters), _refusal(attesters, attestation, trusted, threshold))
+
+
+def recover_attesters(message: bytes, attestation: bytes) -> list[EvmAddress]:
+    """Signers of an attested message, in the order of the signatures.
+
+    An attestation is one 65-byte secp256k1 signature (r, s, v of 27 or 28) after another. The
+    contracts require strictly ascending, enabled signers: the caller checks that. Raises
+    `ValueError` for an empty attestation, a partial signature or an invalid one.
+    """
+    if not attestation or len(attestation) % SIGNATURE_SIZE:
+        raise ValueError(f"an attestation of {len(attestation)} bytes is not of whole signatures")
+    digest = attestation_digest(message)
+    return [
+        _recover(digest, attestation[start : start + SIGNATURE_SIZE])
+        for start in range(0, len(attestation), SIGNATURE_SIZE)
+    ]
+
+
+def _recover(digest: bytes, signature: bytes) -> EvmAddress:
+    r, s = (int.from_bytes(signature[start : start + 32], "big") for start in (0, 32))
+    v = signature[64]
+    if v not in (27, 28):
+        raise ValueError(f"an attestation's signature has v {v}, not 27 or 28")
+    try:
+        public_key = Signature(vrs=(v - 27, r, s)).recover_public_key_from_msg_hash(digest)
+    except (BadSignature, ValidationError) as error:
+        raise ValueError(f"an attestation's signature cannot be: {error}") from error
+    return EvmAddress(public_key.to_address())
 
 
 def _refusal(

@@ -8,19 +8,15 @@ four in, so the attested bytes differ from the source bytes exactly there.
 
 from dataclasses import dataclass
 
-from eth_keys.datatypes import Signature
-from eth_keys.exceptions import BadSignature
-from eth_utils.crypto import keccak
-from eth_utils.exceptions import ValidationError
-from stellar_sdk import StrKey
+from eth_hash.auto import keccak
 
+from indexer.addresses import is_payable
 from indexer.bridges.cctp.events import MessageSent
 from indexer.chains.events import Provenance
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import (
     BaseUnits,
     Bytes32,
-    EvmAddress,
     StellarAddress,
     bytes32,
 )
@@ -29,7 +25,6 @@ MESSAGE_VERSION = 1
 BURN_BODY_VERSION = 1
 HEADER_SIZE = 148
 BURN_BODY_SIZE = 228
-SIGNATURE_SIZE = 65
 TRANSFER_TAG_SIZE = 16
 
 _FORWARD_HOOK_VERSION = 0
@@ -179,12 +174,7 @@ def forward_recipient(hook_data: bytes) -> StellarAddress | None:
     if split is None:
         return None
     text = split[0].decode("ascii", errors="replace")
-    is_payable = (
-        StrKey.is_valid_ed25519_public_key(text)
-        or StrKey.is_valid_contract(text)
-        or StrKey.is_valid_med25519_public_key(text)
-    )
-    return StellarAddress(text) if is_payable else None
+    return StellarAddress(text) if is_payable(text) else None
 
 
 def transfer_tag(hook_data: bytes) -> bytes | None:
@@ -201,33 +191,6 @@ def transfer_tag(hook_data: bytes) -> bytes | None:
 def attestation_digest(message: bytes) -> bytes:
     """The signed digest: keccak256 of the attested message."""
     return keccak(message)
-
-
-def recover_attesters(message: bytes, attestation: bytes) -> list[EvmAddress]:
-    """Signers of an attested message, in the order of the signatures.
-
-    An attestation is one 65-byte secp256k1 signature (r, s, v of 27 or 28) after another. The
-    contracts require strictly ascending, enabled signers: the caller checks that. Raises
-    `ValueError` for an empty attestation, a partial signature or an invalid one.
-    """
-    if not attestation or len(attestation) % SIGNATURE_SIZE:
-        raise ValueError(f"an attestation of {len(attestation)} bytes is not of whole signatures")
-    digest = attestation_digest(message)
-    return [
-        _recover(digest, attestation[start : start + SIGNATURE_SIZE])
-        for start in range(0, len(attestation), SIGNATURE_SIZE)
-    ]
-
-
-def _recover(digest: bytes, signature: bytes) -> EvmAddress:
-    r, s, v = _number(signature, 0, 32), _number(signature, 32, 32), signature[64]
-    if v not in (27, 28):
-        raise ValueError(f"an attestation's signature has v {v}, not 27 or 28")
-    try:
-        public_key = Signature(vrs=(v - 27, r, s)).recover_public_key_from_msg_hash(digest)
-    except (BadSignature, ValidationError) as error:
-        raise ValueError(f"an attestation's signature cannot be: {error}") from error
-    return EvmAddress(public_key.to_address())
 
 
 def _is_burn_body(body: bytes) -> bool:

@@ -6,7 +6,7 @@ receivers are the OFT contracts, not users: EVM addresses left-padded, Stellar c
 
 from dataclasses import dataclass
 
-from eth_utils.crypto import keccak
+from eth_hash.auto import keccak
 
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import BaseUnits, Bytes32, bytes32

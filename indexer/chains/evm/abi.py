@@ -7,7 +7,7 @@ from the expected contract, so it is refused, not truncated.
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from eth_utils.crypto import keccak
+from eth_hash.auto import keccak
 
 from indexer.chains.events import Event
 from indexer.chains.raw import EvmLog
@@ -24,7 +24,7 @@ WORD = 32
 
 def topic_of(signature: str) -> str:
     """Topic 0 of an event: keccak256 of its signature."""
-    return "0x" + keccak(text=signature).hex()
+    return "0x" + keccak(signature.encode()).hex()
 
 
 TRANSFER_TOPIC = topic_of("Transfer(address,address,uint256)")

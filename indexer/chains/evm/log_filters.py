@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 from indexer.addresses import evm_as_bytes32
 from indexer.chains.evm.abi import TRANSFER_TOPIC
+from indexer.chains.evm.blooms import may_hold
 from indexer.chains.evm.jsonrpc import RpcCall
-from indexer.chains.evm.receipts import may_hold
 from indexer.config.networks import EvmChain
 from warehouse_schema.identifiers import Bytes32, EvmAddress, parse_evm_address
 
@@ -60,11 +60,16 @@ def transfer_filters(chain: EvmChain, listed: Collection[str] | None) -> list[Lo
         return []
     if listed is None:
         return [LogFilter(tokens, transfer)]
-    recipients = sorted({evm_as_bytes32(parse_evm_address(each)) for each in listed})
+    recipients = sorted(recipient_topics(listed))
     return [
         LogFilter(tokens, transfer, frozenset(recipients[start : start + RECIPIENTS_PER_QUERY]))
         for start in range(0, len(recipients), RECIPIENTS_PER_QUERY)
     ]
+
+
+def recipient_topics(addresses: Collection[str]) -> frozenset[Bytes32]:
+    """Third topics of transfers to these addresses."""
+    return frozenset(evm_as_bytes32(parse_evm_address(each)) for each in addresses)
 
 
 def union_filter(filters: Sequence[LogFilter]) -> LogFilter:

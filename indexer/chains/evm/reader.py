@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from indexer.chains.evm.blooms import BLOOM_BITS, bloom_of, may_hold
 from indexer.chains.evm.heads import HeadWatcher
 from indexer.chains.evm.jsonrpc import MethodNotFound, parse_quantity
 from indexer.chains.evm.log_filters import (
@@ -23,11 +24,11 @@ from indexer.chains.evm.log_filters import (
     EventTopics,
     LogFilter,
     header_call,
+    recipient_topics,
     transfer_filters,
     union_filter,
 )
 from indexer.chains.evm.node import EvmNode
-from indexer.chains.evm.receipts import BLOOM_BITS, bloom_of
 from indexer.chains.evm.responses import EvmHeader, EvmReceipt, EvmResponseParser
 from indexer.chains.finality import Finality
 from indexer.chains.http.client import MAX_RESPONSE_BYTES, NodeTimeout, ResponseTooLarge
@@ -35,16 +36,17 @@ from indexer.chains.http.node_pool import NodePool
 from indexer.chains.http.operators import http_urls
 from indexer.chains.ports import Range
 from indexer.chains.raw import Block, EvmLog
-from indexer.chains.watchlist import Watched, as_watchlist
+from indexer.chains.watchlist import Watched, Watchlist, as_watchlist
 from indexer.config.networks import EvmChain
 from indexer.errors import (
     InconsistentAnswer,
     NodeBehind,
     NodeUnavailable,
     RangeTooWide,
+    ReorgDuringRead,
     UnsupportedProtocol,
 )
-from warehouse_schema.identifiers import EvmAddress, Height, TxHash
+from warehouse_schema.identifiers import Bytes32, EvmAddress, Height, TxHash, parse_evm_address
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +94,7 @@ class EvmReader:
         self._parser = EvmResponseParser(chain)
         self._watcher = HeadWatcher(chain, urls, self._head_above, self._parser.pushed_block)
         self._without_receipts: set[EvmNode] = set()
+        self._listed: tuple[Collection[str] | None, frozenset[Bytes32]] = None, frozenset()
         self._emitters = [
             LogFilter(frozenset({contract}), frozenset(topics))
             for contract, topics in event_topics(chain).items()
@@ -217,8 +220,12 @@ class EvmReader:
 
     def range_from(self, node: EvmNode, first: Height, last: Height, watched: Watched) -> Range:
         """As `read`, from this node."""
+        if isinstance(watched, Collection):
+            watched = frozenset(parse_evm_address(each) for each in watched)
         heights, watchlist = range(first, last + 1), as_watchlist(watched)
-        recipients = watchlist.addresses_up_to(MAX_RECIPIENTS)
+        # At the head all transfers of the tokens are read: it costs the same however many addresses
+        # are watched, and the node does not learn which.
+        recipients = None if first == last else watchlist.addresses_up_to(MAX_RECIPIENTS)
         transfers = transfer_filters(self.config, recipients)
         filters = [*self._events, *transfers]
         where = {"fromBlock": hex(first), "toBlock": hex(last)}
@@ -231,8 +238,9 @@ class EvmReader:
         )
         # Headers first: a node that lags may have said so there, and nonsense about the logs.
         headers = self._parser.headers(heights, replies[: len(heights)])
-        logs = self._parser.logs(headers, filters, replies[len(heights) : -1])
+        # Then reorgs: the logs may be of other blocks.
         self._check_not_replaced(headers[-1], replies[-1].value())
+        logs = self._parser.logs(headers, filters, replies[len(heights) : -1])
         if self.config.bloom_is_reliable:
             found: dict[Height, list[EvmLog]] = defaultdict(list)
             for log in logs:
@@ -243,6 +251,7 @@ class EvmReader:
                 {at: [(each.address, each.topics) for each in found[at]] for at in found},
                 lambda at: [log.seen.position for log in found[at]],
                 [*self._emitters, *transfers],
+                self._listed_recipients(watchlist) if first == last else frozenset(),
             )
         if recipients is None:
             # These are the transfers to anybody.
@@ -257,10 +266,10 @@ class EvmReader:
         return Range(tuple(header.block for header in headers), tuple(logs))
 
     def _check_not_replaced(self, header: EvmHeader, answer: Any) -> None:
-        """Raise `InconsistentAnswer` if the last header, requested again, is another one."""
+        """Raise `ReorgDuringRead` if the last header, requested again, is another one."""
         last = header.block.height
         if self._parser.header(answer, last).block.hash != header.block.hash:
-            raise InconsistentAnswer(f"{self.chain}: block {last} was replaced while reading")
+            raise ReorgDuringRead(f"{self.chain}: block {last} was replaced while reading")
 
     # Receipts
 
@@ -315,10 +324,12 @@ class EvmReader:
         keys: Mapping[Height, Collection[LogKey]],
         positions: Callable[[Height], Collection[int]],
         filters: Sequence[LogFilter],
+        recipients: Collection[Bytes32] = (),
     ) -> None:
         """Check logs against blooms, and where a bloom asks for more of them, against receipts.
 
-        `keys` and `positions` are those of the logs at a height.
+        `keys` and `positions` are those of the logs at a height. `recipients` are watched, beside
+        the filters.
         """
         for header in headers:
             height = header.block.height
@@ -329,8 +340,31 @@ class EvmReader:
                 raise InconsistentAnswer(
                     f"{self.chain}: block {height} has logs that are not in its bloom"
                 )
-            if _may_lack_logs(header, here, filters, is_single=len(headers) == 1):
+            if _may_lack_logs(
+                header, here, filters, is_single=len(headers) == 1
+            ) or self._may_lack_transfer(header, items, recipients):
                 self._check_complete(node, header, positions(height), filters)
+
+    def _listed_recipients(self, watchlist: Watchlist) -> frozenset[Bytes32]:
+        """Third topics of transfers to watched addresses, if these are few."""
+        listed = watchlist.recent_up_to(MAX_RECIPIENTS)
+        if listed is not self._listed[0]:
+            self._listed = listed, recipient_topics(listed or ())
+        return self._listed[1]
+
+    def _may_lack_transfer(
+        self, header: EvmHeader, items: Collection[str], recipients: Collection[Bytes32]
+    ) -> bool:
+        """Whether a bloom has a watched recipient, and a transfer, that the items do not explain.
+
+        `items`: addresses and topics of the logs that were found. A bloom fuller than half has many
+        recipients by chance.
+        """
+        return (
+            2 * header.bloom.bit_count() <= BLOOM_BITS
+            and any(each.may_be_in(header.bloom) for each in transfer_filters(self.config, None))
+            and any(each not in items and may_hold(header.bloom, each) for each in recipients)
+        )
 
     def _check_complete(
         self,

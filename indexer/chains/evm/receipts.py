@@ -1,23 +1,19 @@
-"""Receipts root, bloom and header hash of a block, recomputed from JSON-RPC objects.
+"""Receipts root and header hash of a block, recomputed from JSON-RPC objects.
 
 A node that forges a receipt has to forge the root in the header, and with it the block's hash,
 which other nodes and the next block's parent hash name too.
 
-Sources: Yellow Paper 4.3 (bloom, header) and appendix H (trie); EIP-2718 (typed receipts); the OP
+Sources: Yellow Paper 4.3 (header), appendices B (RLP) and H (trie); EIP-2718 (typed receipts); OP
 Stack's deposit receipts (execution engine specification, Canyon); Arbitrum's transaction types
 (OffchainLabs/go-ethereum, `core/types/receipt.go`: its receipts are encoded as typed ones).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import rlp
-from eth_utils.crypto import keccak
+from eth_hash.auto import keccak
 
 from warehouse_schema.identifiers import BlockHash, parse_bytes32
-
-BLOOM_BITS = 2048
 
 _ETHEREUM_TYPES = range(5)
 """Legacy, EIP-2930, EIP-1559, EIP-4844 and EIP-7702: one receipt shape."""
@@ -41,7 +37,7 @@ def receipts_root(receipts: Sequence[Mapping[str, Any]]) -> str:
     trie = HexaryTrie({})
     with trie.squash_changes() as batch:
         for index, receipt in enumerate(receipts):
-            batch[rlp.encode(index)] = encoded_receipt(receipt)
+            batch[rlp_encode(index)] = encoded_receipt(receipt)
     return f"0x{trie.root_hash.hex()}"
 
 
@@ -68,7 +64,7 @@ def encoded_receipt(receipt: Mapping[str, Any]) -> bytes:
             fields += [_int(receipt["depositNonce"]), _int(receipt["depositReceiptVersion"])]
     elif kind not in _ETHEREUM_TYPES and kind not in _ARBITRUM_TYPES:
         raise UnknownReceiptType(f"receipts of transaction type {kind:#x}")
-    encoded: bytes = rlp.encode(fields)
+    encoded = rlp_encode(fields)
     return encoded if kind == 0 else bytes([kind]) + encoded
 
 
@@ -104,29 +100,7 @@ def header_hash(header: Mapping[str, Any]) -> BlockHash:
     """
     names = [*_ALWAYS, *(name for name in _SINCE if header.get(name) is not None)]
     fields = [_int(header[name]) if name in _NUMBERS else _bytes(header[name]) for name in names]
-    return BlockHash(parse_bytes32("0x" + keccak(rlp.encode(fields)).hex()))
-
-
-def bloom_of(items: Iterable[str]) -> int:
-    """Bloom of these addresses and topics, as one integer."""
-    bloom = 0
-    for item in items:
-        bloom |= _bloom_mask(item)
-    return bloom
-
-
-def may_hold(bloom: int, item: str) -> bool:
-    """Whether an address or topic may be among the logs of a bloom."""
-    mask = _bloom_mask(item)
-    return bloom & mask == mask
-
-
-@lru_cache(maxsize=65_536)
-def _bloom_mask(item: str) -> int:
-    """The three bits of an address or topic in a block's bloom (Yellow Paper 4.3.1)."""
-    digest = keccak(hexstr=item)
-    bits = (int.from_bytes(digest[i : i + 2], "big") % BLOOM_BITS for i in (0, 2, 4))
-    return sum({1 << bit for bit in bits})
+    return BlockHash(parse_bytes32("0x" + keccak(rlp_encode(fields)).hex()))
 
 
 def _int(quantity: str) -> int:
@@ -137,3 +111,26 @@ def _bytes(data: str) -> bytes:
     if not data.startswith("0x"):
         raise ValueError(f"{data[:20]!r} is not 0x and hex digits")
     return bytes.fromhex(data[2:])
+
+
+# RLP. The library takes as long to import as all of `indexer.chains.evm`, and reads its own
+# declarations again for each header.
+
+
+def rlp_encode(item: Any) -> bytes:
+    """RLP (Yellow Paper, appendix B) of bytes, of an integer that is not negative, or of a list."""
+    if isinstance(item, int):
+        item = item.to_bytes((item.bit_length() + 7) // 8, "big")
+    if isinstance(item, bytes):
+        if len(item) == 1 and item[0] < 0x80:
+            return item
+        return _rlp_prefix(len(item), 0x80) + item
+    content = b"".join(map(rlp_encode, item))
+    return _rlp_prefix(len(content), 0xC0) + content
+
+
+def _rlp_prefix(length: int, offset: int) -> bytes:
+    if length < 56:
+        return bytes([offset + length])
+    size = length.to_bytes((length.bit_length() + 7) // 8, "big")
+    return bytes([offset + 55 + len(size)]) + size

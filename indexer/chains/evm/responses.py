@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from indexer.chains.evm.blooms import bloom_of
 from indexer.chains.evm.jsonrpc import Reply
 from indexer.chains.evm.log_filters import LogFilter
 from indexer.chains.evm.receipts import (
     UnknownReceiptType,
-    bloom_of,
     header_hash,
     receipts_root,
 )

@@ -46,6 +46,8 @@ STELLAR_CONTRACTS = (
     *("escrow", "rail_terms"),
 )
 """As `EVM_CONTRACTS`, of `StellarChain`."""
+EXPLORER_PAGES = ("explorer_tx", "explorer_account", "explorer_contract")
+"""URL templates of pages of the chain's explorer: fields of a chain, and keys of a network file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +57,8 @@ class _BaseChain:
     id: ChainId
     name: str
     confirmations: int
-    """Blocks on top before a block is finalized; also the deepest reorg that is followed. 0 on
-    Stellar: a closed ledger is final (SCP)."""
+    """Blocks on top before a block is finalized; also the deepest reorg that is followed.
+    `ISTHMUS_CONFIRMATIONS_…` raises it. 0 on Stellar: a closed ledger is final (SCP)."""
     start_height: Height | None
     """First block to ingest; None: the operator sets it (`ISTHMUS_START_…`)."""
     rpc: tuple[str, ...]
@@ -64,7 +66,11 @@ class _BaseChain:
     block_seconds: float
     """Usual time between blocks."""
     explorer_tx: str | None
-    """URL with `{tx}`."""
+    """URL of a transaction's page with `{tx}`."""
+    explorer_account: str | None = None
+    """URL of an account's page with `{address}`."""
+    explorer_contract: str | None = None
+    """URL of a contract's page with `{address}`."""
     cctp_domain: int | None
     lz_eid: int | None
     watched: tuple[str, ...]
@@ -201,6 +207,21 @@ def variable_suffix(chain: ChainId) -> str:
 def rpc_variable(chain: ChainId) -> str:
     """Variable of a chain's node URLs."""
     return f"ISTHMUS_RPC_{variable_suffix(chain)}"
+
+
+def start_variable(chain: ChainId) -> str:
+    """Variable that says where reading a chain starts."""
+    return f"ISTHMUS_START_{variable_suffix(chain)}"
+
+
+def operator_variable(chain: ChainId) -> str:
+    """Variable of the account that moves deposits on."""
+    return f"ISTHMUS_DEPOSIT_OPERATOR_{variable_suffix(chain)}"
+
+
+def confirmations_variable(chain: ChainId) -> str:
+    """Variable of the blocks on top before an EVM chain's block is finalized."""
+    return f"ISTHMUS_CONFIRMATIONS_{variable_suffix(chain)}"
 
 
 def log_proof_variable(chain: ChainId) -> str:

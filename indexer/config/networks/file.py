@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stellar_sdk import Asset
-
-from indexer.addresses import evm_address, stellar_account, stellar_contract
+from indexer.addresses import asset_contract, evm_address, stellar_account, stellar_contract
 from indexer.config.networks.chains import (
     EVM_CONTRACTS,
+    EXPLORER_PAGES,
     STELLAR_CONTRACTS,
     Chain,
     EvmChain,
@@ -98,6 +97,13 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _page_template(text: str) -> str:
+    """Clients follow these links, so nothing else than https is accepted."""
+    if not text.startswith("https://") or text.count("{") != 1:
+        raise ValueError(f"{text!r} is not an https URL with {{tx}} or {{address}}")
+    return text
+
+
 def _code_hash(text: str) -> str:
     if len(bytes.fromhex(text)) != 32:
         raise ValueError(f"{text!r} is not a SHA-256 in hex")
@@ -116,7 +122,7 @@ def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
         bloom_is_reliable=table.required("bloom_is_reliable", bool),
         log_proof=table.parse("log_proof", table.required("log_proof", str), parse_log_proof),
         block_seconds=float(table.required("block_seconds", (int, float))),
-        explorer_tx=table.optional("explorer_tx", str),
+        **{name: table.optional(name, str, _page_template) for name in EXPLORER_PAGES},
         cctp_domain=table.optional("cctp_domain", int),
         usdc=contract("usdc"),
         lz_eid=table.optional("lz_eid", int),
@@ -146,8 +152,8 @@ def _stellar_chain(table: "_Table", chain: ChainId, other_passphrase: str | None
         code, colon, issuer = text.partition(":")
         if not colon:
             raise ValueError(f"{text!r} is not CODE:ISSUER")
-        contract_id = Asset(code, stellar_account(issuer)).contract_id(passphrase)
-        return AssetId(f"stellar:{text}"), StellarAddress(contract_id)
+        contract_id = asset_contract(code, stellar_account(issuer), passphrase)
+        return AssetId(f"stellar:{text}"), contract_id
 
     usdc = assets.optional("usdc", str, asset)
     if usdc is None:
@@ -161,7 +167,7 @@ def _stellar_chain(table: "_Table", chain: ChainId, other_passphrase: str | None
         start_height=table.optional("start_height", int, Height),
         rpc=tuple(table.optional("rpc", list) or ()),
         block_seconds=float(table.required("block_seconds", (int, float))),
-        explorer_tx=table.optional("explorer_tx", str),
+        **{name: table.optional(name, str, _page_template) for name in EXPLORER_PAGES},
         cctp_domain=table.optional("cctp_domain", int),
         usdc=usdc[0],
         usdc_contract=usdc[1],

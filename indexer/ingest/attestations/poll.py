@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -18,7 +17,7 @@ from indexer.chains.services.layerzero_scan import LzScan
 from indexer.config.networks import Network
 from indexer.errors import IndexerError
 from indexer.facts.messages import printable_line
-from indexer.facts.sessions import lease_session
+from indexer.facts.sessions import lease_session, standby_session
 from indexer.facts.store import events_by_key
 from indexer.ingest.attestations.record import PollOutcome, PollProgress, ServiceAnswer, record
 from indexer.loops import pause, pause_on_outage
@@ -57,15 +56,17 @@ def poll_attestations(
 ) -> None:
     """Poll until `should_stop`; without `scan` OFT messages are not polled.
 
-    Outlasts failing services and a lost database. Raises `FollowerConflict` when another process
-    polls for this warehouse.
+    Outlasts failing services and a lost database. Waits as a standby while another process polls
+    for this warehouse.
     """
     while not should_stop():
         with (
             loop_time("attester"),
             pause_on_outage("poller", lambda: pause(_OUTAGE_PAUSE, should_stop)),
-            _poller_lease(engine) as conn,
+            standby_session(engine, locks.POLLER, "", should_stop) as conn,
         ):
+            if conn is None:
+                return
             with conn.begin():
                 prune_polls(conn)
             while not should_stop():
@@ -89,13 +90,9 @@ def poll_once(
 
     Raises `FollowerConflict` when another process polls for this warehouse.
     """
-    with _poller_lease(engine) as conn:
-        return _poll(conn, network, iris, scan, int(time.time()) if now is None else now)
-
-
-def _poller_lease(engine: Engine) -> AbstractContextManager[Connection]:
     busy = "another process asks for this warehouse's attestations"
-    return lease_session(engine, locks.POLLER, "", busy)
+    with lease_session(engine, locks.POLLER, "", busy) as conn:
+        return _poll(conn, network, iris, scan, int(time.time()) if now is None else now)
 
 
 def _poll(

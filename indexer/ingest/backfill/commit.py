@@ -1,30 +1,32 @@
-"""Commits chunks in order, then folds the movements that were too many for their chunk.
+"""Commits chunks, then folds the movements that were too many for their chunk.
 
-The backfill's row in `facts.backfills` is written in the transaction that it stands for.
+The span's row in `facts.backfills` is written in the transaction that it stands for.
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from sqlalchemy import Connection, Engine, exists, func, select
+from sqlalchemy import Connection, exists, func, select
 
 from indexer.chains.finality import final_by_depth
 from indexer.config.networks import Chain, Network
 from indexer.errors import (
     ConfigurationError,
+    FollowerConflict,
     InconsistentAnswer,
     RangeRefused,
 )
 from indexer.facts import backfills, days, proofs, quarantine, store
 from indexer.facts.alarms import clear_alarms_about, raise_alarm
-from indexer.facts.backfills import Backfill
+from indexer.facts.backfills import BackfillSpan, BackfillTotals
 from indexer.facts.columns_copy import copy_text
 from indexer.facts.cursors import read_cursor
-from indexer.facts.sessions import lease_session
+from indexer.facts.sessions import shared_transaction
 from indexer.ingest.backfill.chunks import Chunk
-from indexer.movements.mechanisms import KEY_FIELDS, affected_movements
+from indexer.ingest.backfill_lease import busy_message
+from indexer.movements.mechanisms import affected_movements, stored_keys
 from indexer.movements.store import refold_movements
 from indexer.transfers.affected import PAYMENT_EVENTS
 from indexer.transfers.store import refold_affected
@@ -37,20 +39,8 @@ logger = logging.getLogger(__name__)
 FOLDED_EVENTS = 2_000
 """Raw events whose movements are folded in one transaction, which blocks the followers."""
 
-
-def backfill_lease(
-    engine: Engine, chain: ChainId, *, timeout: float = 0.0
-) -> AbstractContextManager[Connection]:
-    """A connection that alone may backfill the chain.
-
-    Raises `FollowerConflict` when another session still does after `timeout` seconds.
-    """
-    return lease_session(engine, locks.BACKFILL, chain, busy_message(chain), timeout=timeout)
-
-
-def busy_message(chain: ChainId) -> str:
-    """Message of the `FollowerConflict` for a chain that another session backfills."""
-    return f"another backfill of {chain} is running"
+LEASE_TIMEOUT = 120.0
+"""Seconds to wait for a lease of another session, such as a swap's."""
 
 
 def check_range(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
@@ -73,18 +63,29 @@ def check_range(conn: Connection, chain: Chain, first: Height, last: Height) -> 
         )
 
 
-def read_progress(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
-    """Progress of the backfill of this exact range; a new one if none is stored."""
+def read_progress(conn: Connection, chain: ChainId, first: Height, last: Height) -> BackfillTotals:
+    """Progress of the backfill of this exact range."""
     with conn.begin():
-        return backfills.read_backfill(conn, chain, first, last)
+        return backfills.read_totals(conn, chain, first, last)
 
 
-def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk) -> Backfill:
-    """Replace what is stored in the chunk's place. Returns the new progress.
+def read_spans(conn: Connection, chain: ChainId, first: Height, last: Height) -> list[BackfillSpan]:
+    """The spans of the backfill of this exact range; none before it is planned."""
+    with conn.begin():
+        return backfills.read_spans(conn, chain, first, last)
 
-    The chunk must continue the backfill; it may begin earlier, if it was fetched again with another
-    size. Raises `InconsistentAnswer` when it does not join the stored blocks on both sides, and
-    `ConfigurationError` when it is another range's.
+
+def commit_chunk(
+    conn: Connection, network: Network, now: BackfillSpan, chunk: Chunk
+) -> BackfillSpan | None:
+    """Replace what is stored in the chunk's place. Returns the new progress of the span.
+
+    None, and nothing is written, when another process has written the span since `now` was read.
+
+    The chunk must continue the span; it may begin earlier, if it was fetched again with another
+    size. Raises `InconsistentAnswer` when it does not join the stored blocks on both sides,
+    `ConfigurationError` when it is another span's, and `FollowerConflict` when another session has
+    the lease of the chain for long.
     """
     continues = now.first <= chunk.first <= now.done + 1 <= chunk.last <= now.last
     if chunk.chain != now.chain or not continues:
@@ -92,33 +93,12 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
             f"{now.chain} {now.first} to {now.last}: block {now.done + 1} is next, this is a chunk"
             f" of {chunk.chain} {chunk.first} to {chunk.last}"
         )
-    with conn.begin():
-        _check_joins(conn, chunk)
-        in_chunk = (blocks.c.chain == chunk.chain, blocks.c.height.between(chunk.first, chunk.last))
-        counted = select(func.coalesce(func.sum(blocks.c.events), 0))
-        again = int(conn.scalar(counted.where(*in_chunk, blocks.c.height <= now.done)) or 0)
-        alarmed = store.undecodable_subjects(conn, chunk.chain, chunk.first, chunk.last)
-        proven = proofs.proven_logs(conn, chunk.chain, chunk.first, chunk.last)
-        # A range without blocks holds nothing.
-        is_stored = conn.scalar(select(exists().where(*in_chunk)))
-        before = store.remove_range(conn, chunk.chain, chunk.first, chunk.last) if is_stored else []
-        for copied in chunk.copies:
-            copy_text(conn, copied)
-        proofs.record_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
-        proofs.restore_proven(conn, proven)
-        days.record_change(conn, chunk.chain, chunk.first, chunk.last)
-        _sync_alarms(conn, chunk, alarmed)
-        affected = affected_movements(before)
-        folded = Height(min(now.folded, chunk.first - 1))
-        if chunk.movements is not None:
-            affected |= chunk.movements
-            folded = chunk.last if now.folded == now.done else now.folded
-        refold_movements(conn, network, affected)
-        paid = store.read_events(conn, PAYMENT_EVENTS, chunk.chain, chunk.first, chunk.last)
-        refold_affected(conn, network, [*before, *paid], affected, rewound=True)
-        events = now.events + chunk.events - again
-        after = replace(now, done=chunk.last, folded=folded, events=events)
-        backfills.save_backfill(conn, after)
+    busy = busy_message(chunk.chain)
+    with shared_transaction(conn, locks.BACKFILL, chunk.chain, busy, timeout=LEASE_TIMEOUT):
+        if not backfills.claim_span(conn, now):
+            return None
+        after = _replace(conn, network, now, chunk)
+        backfills.save_spans(conn, [after])
     logger.info(
         "backfilled chain=%s from=%d to=%d of=%d events=%d",
         chunk.chain,
@@ -128,6 +108,33 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
         chunk.events,
     )
     return after
+
+
+def _replace(conn: Connection, network: Network, now: BackfillSpan, chunk: Chunk) -> BackfillSpan:
+    _check_joins(conn, chunk)
+    in_chunk = (blocks.c.chain == chunk.chain, blocks.c.height.between(chunk.first, chunk.last))
+    counted = select(func.coalesce(func.sum(blocks.c.events), 0))
+    again = int(conn.scalar(counted.where(*in_chunk, blocks.c.height <= now.done)) or 0)
+    alarmed = store.undecodable_subjects(conn, chunk.chain, chunk.first, chunk.last)
+    proven = proofs.proven_logs(conn, chunk.chain, chunk.first, chunk.last)
+    # A range without blocks holds nothing.
+    is_stored = conn.scalar(select(exists().where(*in_chunk)))
+    before = store.remove_range(conn, chunk.chain, chunk.first, chunk.last) if is_stored else []
+    for copied in chunk.copies:
+        copy_text(conn, copied)
+    proofs.record_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
+    proofs.restore_proven(conn, proven)
+    days.record_change(conn, chunk.chain, chunk.first, chunk.last)
+    _sync_alarms(conn, chunk, alarmed)
+    affected = affected_movements(before)
+    folded = Height(min(now.folded, chunk.first - 1))
+    if chunk.movements is not None:
+        affected |= chunk.movements
+        folded = chunk.last if now.folded == now.done else now.folded
+    refold_movements(conn, network, affected)
+    paid = store.read_events(conn, PAYMENT_EVENTS, chunk.chain, chunk.first, chunk.last)
+    refold_affected(conn, network, [*before, *paid], affected, rewound=True)
+    return replace(now, done=chunk.last, folded=folded, events=now.events + chunk.events - again)
 
 
 def _sync_alarms(conn: Connection, chunk: Chunk, alarmed: set[str]) -> None:
@@ -148,24 +155,38 @@ def _check_joins(conn: Connection, chunk: Chunk) -> None:
         raise InconsistentAnswer(f"{chunk.chain}: block {chunk.last} does not join above")
 
 
-def fold_movements(conn: Connection, network: Network, now: Backfill) -> Iterator[Backfill]:
+def check_seams(conn: Connection, spans: Sequence[BackfillSpan]) -> None:
+    """Raise `InconsistentAnswer` where two spans do not join.
+
+    Of two that are committed at the same time neither sees the other's blocks.
+    """
+    with conn.begin():
+        for below, above in pairwise(spans):
+            low = store.block_at(conn, below.chain, below.last)
+            high = store.block_at(conn, above.chain, above.first)
+            if low is None or high is None or high.parent_hash != low.hash:
+                raise InconsistentAnswer(f"{above.chain}: block {above.first} does not join below")
+
+
+def fold_movements(conn: Connection, network: Network, now: BackfillSpan) -> Iterator[BackfillSpan]:
     """Fold the movements of committed facts that are not folded yet, in batches of events."""
     for last in list(_fold_steps(conn, now)):
         with conn.begin():
+            if not backfills.claim_span(conn, now):
+                raise FollowerConflict(busy_message(now.chain))
             first = Height(now.folded + 1)
-            events = store.read_events(conn, KEY_FIELDS, now.chain, first, last)
             # These days may have been computed without the movements. Days are locked before
             # movements everywhere, or two transactions would deadlock.
             days.record_change(conn, now.chain, first, last)
-            affected = affected_movements(events)
+            affected = stored_keys(conn, now.chain, first, last)
             refold_movements(conn, network, affected)
             refold_affected(conn, network, (), affected)
             now = replace(now, folded=last)
-            backfills.save_backfill(conn, now)
+            backfills.save_spans(conn, [now])
         yield now
 
 
-def _fold_steps(conn: Connection, now: Backfill) -> Iterator[Height]:
+def _fold_steps(conn: Connection, now: BackfillSpan) -> Iterator[Height]:
     """Last heights of ranges of about `FOLDED_EVENTS` each, up to `now.done`."""
     if now.folded == now.done:
         return

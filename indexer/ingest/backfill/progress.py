@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from indexer.facts.backfills import Backfill
+from indexer.facts.backfills import BackfillTotals
 from warehouse_schema.identifiers import ChainId, Height
 
 _BAR = 30
@@ -19,14 +19,14 @@ class BackfillProgress:
     chain: ChainId
     first: Height
     last: Height
-    done: Height
-    """Last height whose facts are committed."""
+    committed: int
+    """Blocks whose facts are committed."""
     events: int
     """Raw events stored, including earlier runs."""
     step: Literal["facts", "movements"] = "facts"
     """Facts first, then the movements that were too many for their chunks."""
     unfolded: int = 0
-    """Blocks up to `done` whose movements are not folded yet."""
+    """Committed blocks whose movements are not folded yet."""
     blocks_per_second: float = 0.0
     """Of the step, since this run began it."""
     events_per_second: float = 0.0
@@ -34,8 +34,7 @@ class BackfillProgress:
     @property
     def share(self) -> float:
         """Done part of the step, from 0 to 1."""
-        blocks = self.last - self.first + 1
-        return (blocks - self._blocks_left) / blocks
+        return (self._blocks - self._blocks_left) / self._blocks
 
     @property
     def seconds_left(self) -> float | None:
@@ -46,7 +45,11 @@ class BackfillProgress:
 
     @property
     def _blocks_left(self) -> int:
-        return self.last - self.done if self.step == "facts" else self.unfolded
+        return self._blocks - self.committed if self.step == "facts" else self.unfolded
+
+    @property
+    def _blocks(self) -> int:
+        return self.last - self.first + 1
 
     def __str__(self) -> str:
         return self.line()
@@ -68,27 +71,27 @@ class BackfillProgress:
 class Meter:
     """Measures one run of a backfill from its start."""
 
-    def __init__(self, start: Backfill, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, start: BackfillTotals, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._start = start
         self._since = clock()
 
-    def progress(self, now: Backfill) -> BackfillProgress:
+    def progress(self, now: BackfillTotals) -> BackfillProgress:
         """The stored progress, with rates since the current step began."""
         start, moment = self._start, self._clock()
         seconds = moment - self._since
-        reads_facts = start.done < start.last
-        blocks = now.done - start.done if reads_facts else now.folded - start.folded
-        if reads_facts and now.done == now.last:
+        reads_facts = start.committed < start.blocks
+        blocks = now.committed - start.committed if reads_facts else now.folded - start.folded
+        if reads_facts and now.committed == now.blocks:
             self._start, self._since = now, moment
         return BackfillProgress(
             chain=now.chain,
             first=now.first,
             last=now.last,
-            done=now.done,
+            committed=now.committed,
             events=now.events,
             step="facts" if reads_facts else "movements",
-            unfolded=now.done - now.folded,
+            unfolded=now.committed - now.folded,
             blocks_per_second=blocks / seconds if seconds > 0 else 0.0,
             events_per_second=(now.events - start.events) / seconds if seconds > 0 else 0.0,
         )

@@ -1,32 +1,34 @@
 """Entry points: a whole backfill in this process, and its steps for an orchestrator."""
 
-import itertools
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable
 
 from sqlalchemy import Connection, Engine
 
 from indexer.chains.finality import final_by_depth
 from indexer.chains.ports import ChainReader
 from indexer.config.networks import Chain, Network
-from indexer.errors import ConfigurationError, RangeRefused
-from indexer.facts.backfills import Backfill, delete_backfill
+from indexer.errors import (
+    ConfigurationError,
+    FollowerConflict,
+    InconsistentAnswer,
+    RangeRefused,
+)
+from indexer.facts.backfills import BackfillSpan, delete_backfill, save_spans
 from indexer.facts.cursors import read_cursor
 from indexer.facts.watchlist import StoredWatchlist
-from indexer.ingest.backfill.chunk_queue import ChunkQueue, open_queue
-from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill.commit import (
-    backfill_lease,
+    LEASE_TIMEOUT,
     check_range,
+    check_seams,
     commit_chunk,
     fold_movements,
     read_progress,
+    read_spans,
 )
-from indexer.ingest.backfill.earlier_spans import EarlierSpans
 from indexer.ingest.backfill.fetch import fetch_ahead, open_source
 from indexer.ingest.backfill.progress import BackfillProgress, Meter
+from indexer.ingest.backfill_lease import backfill_lease, busy_message
 from indexer.ingest.rebuild import rebuild
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -37,8 +39,8 @@ MAX_SPANS = 200
 process."""
 MIN_BLOCKS = 2_000
 """Size of a span: a process costs seconds to start."""
-_LEASE_TIMEOUT = 120.0
-"""Seconds to wait for the lease of the process that committed the span before, or of a swap."""
+PLAN_TIMEOUT = 10.0
+"""Seconds to wait for the lease of a process that planned the same and was killed."""
 
 Report = Callable[[BackfillProgress], None]
 Span = tuple[Height, Height]
@@ -62,17 +64,15 @@ def backfill(
     Raises `RangeRefused` for a range that the follower still writes, `FollowerConflict` beside
     another backfill of the chain, and the reader's errors; committed chunks stay.
     """
-    chain = network.chain(reader.chain)
+    chain, whole = network.chain(reader.chain), (first, last)
     reader.check_identity()
-    watched = StoredWatchlist(chain, engine.begin)
     with backfill_lease(engine, chain.id) as conn:
         _check_final(conn, reader, chain, first, last)
-        now = read_progress(conn, chain.id, first, last)
-        meter = Meter(now)
-        with open_source(reader, chain, watched) as source:
-            chunks = fetch_ahead(source, Height(now.done + 1), last)
-            now = _commit_all(conn, network, now, chunks, meter, on_progress)
-        _finish(engine, conn, network, now, meter, on_progress)
+        spans = _planned(conn, chain.id, whole, last - first + 1)
+        meter = Meter(read_progress(conn, chain.id, *whole))
+        for span in spans:
+            _ingest(engine, conn, reader, network, span, meter, on_progress)
+        _finish(engine, conn, network, chain.id, whole, meter, on_progress)
 
 
 # The same in steps: plan the spans, ingest each of them, finish.
@@ -86,18 +86,18 @@ def plan_spans(
     last: Height,
     blocks: int | None = None,
 ) -> list[Span]:
-    """The part of `first … last` that is not committed, in spans of so many blocks.
+    """Spans of so many blocks that are not all committed; stores them at the first call.
 
-    Empty when only movements remain. By default at most `MAX_SPANS` of at least `MIN_BLOCKS`.
-    Raises as `backfill` does.
+    Later calls return what the first planned, less what is committed; empty when only movements
+    remain. By default at most `MAX_SPANS` of at least `MIN_BLOCKS`. Raises as `backfill` does.
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
-    with backfill_lease(engine, chain.id) as conn:
+    size = blocks or max(MIN_BLOCKS, -((first - last - 1) // MAX_SPANS))
+    with backfill_lease(engine, chain.id, timeout=PLAN_TIMEOUT) as conn:
         _check_final(conn, reader, chain, first, last)
-        begin = read_progress(conn, chain.id, first, last).done + 1
-    size = blocks or max(MIN_BLOCKS, -((begin - last - 1) // MAX_SPANS))
-    return [(Height(at), Height(min(at + size - 1, last))) for at in range(begin, last + 1, size)]
+        spans = _planned(conn, chain.id, (first, last), size)
+    return [(span.first, span.last) for span in spans if span.done < span.last]
 
 
 def ingest_span(
@@ -106,41 +106,24 @@ def ingest_span(
     network: Network,
     whole: Span,
     span: Span,
-    queue_folder: Path,
     on_progress: Report,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Read and commit one span of the backfill of `whole`.
+    """Read and commit one planned span of the backfill of `whole`, from where it is.
 
-    Any process on any machine may do it, in parallel with those of other spans. It reads at once,
-    and commits when all earlier spans are committed; until then its chunks wait in the folder
-    `queue_folder`, up to a limit at which it stops reading.
+    Any process on any machine may do it, beside those of other spans. Two processes of one span
+    do no harm: each chunk is committed once. Does nothing for a span that is done.
 
-    Each earlier span must be running in another process, or committed. `check` is called regularly:
-    raise from it to give up. Raises as `backfill` does, and `FollowerConflict` when earlier spans
-    stall.
+    `check` is called before each chunk: raise from it to give up. Raises as `backfill` does.
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
-    watched = StoredWatchlist(chain, engine.begin)
     with engine.connect() as conn:
-        start = read_progress(conn, chain.id, *whole)
-    # From here on: the rate is that of all processes, while this one waits as well.
-    meter = Meter(start)
-    first, last = Height(max(span[0], start.done + 1)), span[1]
-    if first > last:
-        return
-    earlier = EarlierSpans(engine, chain.id, whole, first, check)
-    with (
-        open_source(reader, chain, watched) as source,
-        open_queue(queue_folder) as queue,
-        closing(_after_earlier(fetch_ahead(source, first, last), earlier, queue, check)) as chunks,
-    ):
-        earliest = next(chunks)
-        with backfill_lease(engine, chain.id, timeout=_LEASE_TIMEOUT) as conn:
-            check_range(conn, chain, *whole)
-            now = read_progress(conn, chain.id, *whole)
-            _commit_all(conn, network, now, itertools.chain([earliest], chunks), meter, on_progress)
+        check_range(conn, chain, *whole)
+        found = _find(conn, chain.id, whole, span)
+        if found is not None:
+            meter = Meter(read_progress(conn, chain.id, *whole))
+            _ingest(engine, conn, reader, network, found, meter, on_progress, check)
 
 
 def finish_backfill(
@@ -148,28 +131,69 @@ def finish_backfill(
 ) -> None:
     """Fold the remaining movements and the order book, once all spans are committed.
 
-    Raises `ConfigurationError` when blocks are missing, and `FollowerConflict`.
+    Raises `ConfigurationError` when blocks are missing, `InconsistentAnswer` when spans do not
+    join, and `FollowerConflict`.
     """
-    with backfill_lease(engine, chain, timeout=_LEASE_TIMEOUT) as conn:
-        now = read_progress(conn, chain, *whole)
-        _finish(engine, conn, network, now, Meter(now), on_progress)
+    with backfill_lease(engine, chain, timeout=LEASE_TIMEOUT) as conn:
+        meter = Meter(read_progress(conn, chain, *whole))
+        _finish(engine, conn, network, chain, whole, meter, on_progress)
 
 
-def _after_earlier(
-    chunks: Iterator[Chunk], earlier: EarlierSpans, queue: ChunkQueue, check: Callable[[], None]
-) -> Generator[Chunk]:
-    """The chunks in order, queued until all earlier spans are committed."""
-    for chunk in chunks:
-        check()
-        if earlier.are_committed():
-            yield from queue.drain()
-            yield chunk
-            continue
-        queue.put(chunk)
-        while queue.is_full and not earlier.are_committed():
-            earlier.pause()
-    earlier.wait()
-    yield from queue.drain()
+def _planned(conn: Connection, chain: ChainId, whole: Span, size: int) -> list[BackfillSpan]:
+    """The stored spans; stores them if there are none."""
+    spans = read_spans(conn, chain, *whole)
+    if not spans:
+        first, last = whole
+        spans = [
+            BackfillSpan(
+                chain,
+                first,
+                last,
+                first=Height(at),
+                last=Height(min(at + size - 1, last)),
+                done=Height(at - 1),
+                folded=Height(at - 1),
+                events=0,
+            )
+            for at in range(first, last + 1, size)
+        ]
+        with conn.begin():
+            save_spans(conn, spans)
+    return spans
+
+
+def _find(conn: Connection, chain: ChainId, whole: Span, span: Span) -> BackfillSpan | None:
+    spans = read_spans(conn, chain, *whole)
+    return next((each for each in spans if (each.first, each.last) == span), None)
+
+
+def _ingest(
+    engine: Engine,
+    conn: Connection,
+    reader: ChainReader,
+    network: Network,
+    now: BackfillSpan,
+    meter: Meter,
+    on_progress: Report,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Commit the rest of a span, chunk by chunk."""
+    if now.done == now.last:
+        return
+    chain, whole = network.chain(now.chain), (now.range_first, now.range_last)
+    watched = StoredWatchlist(chain, engine.begin)
+    with open_source(reader, chain, watched) as source:
+        for chunk in fetch_ahead(source, Height(now.done + 1), now.last):
+            check()
+            while chunk.last > now.done:
+                after = commit_chunk(conn, network, now, chunk)
+                if after is None:
+                    after = _find(conn, chain.id, whole, (now.first, now.last))
+                    if after is None or after.done < now.done:
+                        raise FollowerConflict(busy_message(chain.id))
+                    logger.info("another process is at %d chain=%s", after.done, chain.id)
+                now = after
+            on_progress(meter.progress(read_progress(conn, chain.id, *whole)))
 
 
 def _check_final(
@@ -187,38 +211,35 @@ def _check_final(
         )
 
 
-def _commit_all(
-    conn: Connection,
-    network: Network,
-    now: Backfill,
-    chunks: Iterable[Chunk],
-    meter: Meter,
-    on_progress: Report,
-) -> Backfill:
-    """Commit chunks in order, except those that another process committed meanwhile."""
-    for chunk in chunks:
-        if chunk.last > now.done:
-            now = commit_chunk(conn, network, now, chunk)
-            on_progress(meter.progress(now))
-    return now
-
-
 def _finish(
     engine: Engine,
     conn: Connection,
     network: Network,
-    now: Backfill,
+    chain: ChainId,
+    whole: Span,
     meter: Meter,
     on_progress: Report,
 ) -> None:
-    if now.done < now.last:
-        raise ConfigurationError(
-            f"{now.chain} {now.first} to {now.last}: blocks from {now.done + 1} on are missing"
-        )
-    for progress in fold_movements(conn, network, now):
-        now = progress
-        on_progress(meter.progress(now))
-    if now.chain == network.stellar.id:
+    spans = read_spans(conn, chain, *whole)
+    if not spans:
+        # A process that did this before was killed, or lost its orchestrator, right after it.
+        return
+    for span in spans:
+        if span.done < span.last:
+            raise ConfigurationError(
+                f"{chain} {whole[0]} to {whole[1]}: blocks from {span.done + 1} on are missing"
+            )
+    try:
+        check_seams(conn, spans)
+    except InconsistentAnswer:
+        # What is stored is of two histories: the next backfill of the range reads all of it.
+        with conn.begin():
+            delete_backfill(conn, chain, *whole)
+        raise
+    for span in spans:
+        for _ in fold_movements(conn, network, span):
+            on_progress(meter.progress(read_progress(conn, chain, *whole)))
+    if chain == network.stellar.id:
         rebuild(engine, network)
     with conn.begin():
-        delete_backfill(conn, now)
+        delete_backfill(conn, chain, *whole)

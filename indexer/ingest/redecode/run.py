@@ -26,8 +26,8 @@ from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import store
 from indexer.facts.cursors import block_followers, notify_changed, read_cursor
 from indexer.facts.decoding import decode_event
-from indexer.facts.sessions import hold_lease, lock_timeout_as_conflict
-from indexer.ingest.backfill.commit import busy_message
+from indexer.facts.sessions import fences_itself, hold_lease, lock_timeout_as_conflict
+from indexer.ingest.backfill_lease import busy_message
 from indexer.ingest.rebuild import fold_all_movements, reset_days
 from indexer.ingest.redecode import shadow_tables
 from indexer.ingest.redecode.shadow_tables import AS_REVISED, TableDifference, TableReplaced
@@ -346,7 +346,7 @@ def swap(engine: Engine, network: Network) -> SwapResult:
             lease = locks.BACKFILL, chain.id, busy_message(chain.id), _LEASE_TIMEOUT
             stack.enter_context(hold_lease(conn, *lease))
         _fill_and_log(engine, network)
-        with conn.begin():
+        with fences_itself(conn):
             conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
             folded = _fold_snapshot(conn, network)
             conn.execution_options(schema_translate_map=None)

@@ -34,12 +34,15 @@ from pipelines.defs.names import (
     events_key,
 )
 from pipelines.defs.resources import WarehouseResource
-from pipelines.failures import failures_for_dagster
+from pipelines.executors import EXPORT_QUEUE, executor_of_days, executor_of_exports
+from pipelines.failures import failures_for_dagster, retry_in_process
 from pipelines.instance import disable_dagster_warnings
 from pipelines.reports import Metadata
 from pipelines.restart_sensor import asset_job
 
 _DAY = 86_400
+_LEASE_SECONDS = 60.0
+"""For the session of a killed process, which lives until its statement ends."""
 
 
 def days(settings: Settings) -> dg.Definitions:
@@ -84,6 +87,7 @@ def days(settings: Settings) -> dg.Definitions:
         dg.AssetSelection.checks_for_assets(PROVIDER_DAYS, MARKET_DAYS, ROUTE_DAYS),
         "Do daily figures equal the views?",
     )
+    on_days, on_exports = executor_of_days(settings), executor_of_exports(settings)
     jobs = [
         asset_job(
             name,
@@ -91,12 +95,13 @@ def days(settings: Settings) -> dg.Definitions:
             dg.AssetSelection.assets(assets).without_checks(),
             description,
             max_seconds=_DAY,
+            executor=executor,
         )
-        for name, assets, description in (
-            (BOOK_JOB, book, "Computes providers and markets of days that are over."),
-            (ROUTES_JOB, routes, "Computes routes of days that are over."),
-            (FACTS_JOB, facts, "Writes the facts of days that are over as Parquet files."),
-            (FIGURES_JOB, figures, "Writes computed days as Parquet files."),
+        for name, assets, description, executor in (
+            (BOOK_JOB, book, "Computes providers and markets of days that are over.", on_days),
+            (ROUTES_JOB, routes, "Computes routes of days that are over.", on_days),
+            (FACTS_JOB, facts, "Writes facts of days that are over as Parquet files.", on_exports),
+            (FIGURES_JOB, figures, "Writes computed days as Parquet files.", on_exports),
         )
     ]
     own = dg.Definitions(
@@ -132,11 +137,19 @@ def _figures(network: Network, name: str, *specs: dg.AssetSpec) -> dg.AssetsDefi
 
         first, last = _range(context)
         figure = next(figure for figure in FIGURES if figure.name == name)
-        rows: Counter[str] = Counter()
-        with failures_for_dagster(context.op_execution_context), warehouse.engine() as engine:
-            for written in compute(engine, network, figure, first, last):
+        op = context.op_execution_context
+
+        def work() -> Counter[str]:
+            rows: Counter[str] = Counter()
+            for written in compute(
+                engine, network, figure, first, last, lease_timeout=_LEASE_SECONDS
+            ):
                 rows.update(written.rows)
                 context.log.info(f"{written.first} to {written.last}: {written.rows}")
+            return rows
+
+        with failures_for_dagster(op), warehouse.engine() as engine:
+            rows = retry_in_process(op, work)
         for spec in specs:
             yield dg.MaterializeResult(
                 asset_key=spec.key, metadata=_metadata(first, last, rows[spec.key.path[-1]])
@@ -195,6 +208,7 @@ def _files(
         backfill_policy=dg.BackfillPolicy.single_run(),
         group_name="export",
         pool=EXPORT_POOL,
+        op_tags={"dagster-celery/queue": EXPORT_QUEUE},
         kinds={"parquet", "polars"},
     )
     def asset(
@@ -206,11 +220,17 @@ def _files(
 
         first, last = _range(context)
         export_set = next(each for each in SETS if each.name == name)
-        rows = 0
-        with failures_for_dagster(context.op_execution_context), warehouse.engine() as engine:
+        op = context.op_execution_context
+
+        def work() -> int:
+            rows = 0
             for written in export(engine, export_set, folder, list(days_between(first, last))):
                 rows += sum(written.rows.values())
                 context.log.info(f"{written.day}: {sum(written.rows.values())} rows")
+            return rows
+
+        with failures_for_dagster(op), warehouse.engine() as engine:
+            rows = retry_in_process(op, work)
         return dg.MaterializeResult(
             metadata=_metadata(first, last, rows) | {"folder": dg.MetadataValue.path(folder)}
         )

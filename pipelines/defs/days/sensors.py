@@ -16,7 +16,7 @@ from indexer.config.networks import Network
 from pipelines.defs.names import DAYS
 from pipelines.defs.resources import WarehouseResource
 from pipelines.instance import range_tags
-from pipelines.restart_sensor import last_materialized, runs_of
+from pipelines.restart_sensor import PROCESS_STARTED_AT, last_materialized, runs_of
 from pipelines.supervision import RunState, next_step
 
 TICK_SECONDS = 60
@@ -72,7 +72,8 @@ def _sensor(
             f"{len(days)} days are due, the first is {days[0]}",
             last_materialized(context.instance, progress),
         )
-        step = next_step(state, runs_of(context.instance, job), time.time())
+        runs = runs_of(context.instance, job)
+        step = next_step(state, runs, time.time(), PROCESS_STARTED_AT)
         if isinstance(step, dg.SkipReason):
             return step
         return dg.RunRequest(tags=range_tags(*first_range(days)))

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import dagster as dg
 from sqlalchemy import Engine
 
-from indexer.config.networks import Chain, Network
+from indexer.config.networks import Chain, Network, StellarChain
 from indexer.facts.status import ChainStatus
 from indexer.ingest.follow import follow
-from indexer.ingest.quarantine import retry_untried
 from indexer.ingest.ranges import RangeProgress
 from pipelines.defs.facts.checks import chain_checks, status_of
 from pipelines.defs.names import (
@@ -111,7 +110,11 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
             target = reader.head().height if config.minutes == 0 else None
             ingested = status_of(run.engine, network, chain.id).height
             height: int = -1 if ingested is None else ingested
-            retry_untried(run.engine, network, chain.id)
+            if isinstance(chain, StellarChain):
+                # Imported here: it decodes ledgers, and blocks of EVM chains are never quarantined.
+                from indexer.ingest.quarantine import retry_untried
+
+                retry_untried(run.engine, network, chain.id)
 
             def on_progress(progress: RangeProgress) -> None:
                 nonlocal height
@@ -121,7 +124,15 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
             def should_stop() -> bool:
                 return (target is not None and height >= target) or run.is_over()
 
-            follow(run.engine, reader, network, should_stop=should_stop, on_progress=on_progress)
+            follow(
+                run.engine,
+                reader,
+                network,
+                should_stop=should_stop,
+                on_progress=on_progress,
+                # What an operator starts to catch up says who follows the chain, and ends.
+                is_standby=target is None,
+            )
             status = status_of(run.engine, network, chain.id)
         for key in (blocks, events, cursor):
             yield dg.MaterializeResult(asset_key=key, metadata=status_metadata(status))

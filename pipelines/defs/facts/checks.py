@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from indexer.config.networks import Chain, Network, StellarChain
 from indexer.facts.checks import alarm_lines, block_faults, quarantine_lines
 from indexer.facts.health import assess
-from indexer.facts.status import ChainStatus, chain_status
+from indexer.facts.status import ChainStatus, chain_status, follower_processes
 from pipelines.defs.names import (
     ALL_DECODED,
     BLOCKS_JOIN,
@@ -21,6 +21,7 @@ from pipelines.defs.names import (
 from pipelines.defs.resources import WarehouseResource
 from pipelines.reports import Metadata
 from warehouse_schema.identifiers import ChainId, Height
+from warehouse_schema.leases import LeaseState
 
 RECENT_BLOCKS = 20_000
 """More than a chain usually adds from one check of all its history to the next."""
@@ -68,8 +69,10 @@ def chain_checks(network: Network, chain: Chain) -> list[dg.AssetChecksDefinitio
         _check(
             blocks_key(chain.id),
             KEEPS_UP,
-            "Ingestion is healthy, as for routes, /readyz and `isthmus status`.",
+            "Ingestion is healthy, as for routes, /readyz and `isthmus status`. With the process "
+            "that follows the chain, and its standbys.",
             health,
+            processes=lambda engine: follower_processes(engine, chain.id),
         ),
     ]
     if has_quarantine(chain):
@@ -101,12 +104,14 @@ def _check(
     find: Callable[[Engine], Verdict],
     *,
     blocking: bool = False,
+    processes: Callable[[Engine], Sequence[LeaseState]] = lambda _: (),
 ) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=asset, name=name, blocking=blocking, description=description)
     def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
             problems, severity = find(engine)
-        return verdict(problems, severity=severity)
+            states = processes(engine)
+        return verdict(problems, severity=severity, processes=states)
 
     return check
 
@@ -116,9 +121,15 @@ def verdict(
     *,
     severity: dg.AssetCheckSeverity = _ERROR,
     figures: Mapping[str, int] | None = None,
+    processes: Sequence[LeaseState] = (),
 ) -> dg.AssetCheckResult:
-    """Passed without problems; else failed, with each as a line of the metadata."""
+    """Passed without problems; else failed, with each as a line of the metadata.
+
+    `processes` are those that do the work, and their standbys.
+    """
     metadata: Metadata = {"problems": len(problems), **(figures or {})}
     if problems:
         metadata["found"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))
+    if processes:
+        metadata["processes"] = "\n".join(map(str, processes))
     return dg.AssetCheckResult(passed=not problems, severity=severity, metadata=metadata)

@@ -1,10 +1,8 @@
-"""An owner who acts, on a database whose intake is deleted afterwards."""
-
-from collections.abc import Iterator
+"""An owner who acts."""
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, delete
+from sqlalchemy import Connection, Engine
 
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from tests.factories.acting import FixedEvm, FixedStellar
@@ -12,23 +10,15 @@ from tests.factories.actions import MAINNET, OWNER
 from tests.factories.projections import insert_cursor
 from tests.factories.sep10 import FixedAccounts
 from tests.factories.started import NOBODY, make_transfer_app
-from warehouse_schema import facts, intake
 from warehouse_schema.identifiers import BaseUnits, StellarAddress
-from warehouse_schema.metadata import metadata
 
 
 @pytest.fixture
-def kept(rows: Connection) -> Iterator[Connection]:
+def kept(rows: Connection) -> Connection:
     """Where transfers are, with the chains of mainnet well."""
     for chain in MAINNET.chains:
         insert_cursor(rows, chain.id)
-    yield rows
-    for table in (
-        *(facts.unproven_blocks, facts.blocks, metadata.tables["facts.erc20_transfers"]),
-        *(intake.submissions, intake.actions, intake.cancellations),
-        *(intake.transfers, intake.quotes),
-    ):
-        rows.execute(delete(table))
+    return rows
 
 
 @pytest.fixture

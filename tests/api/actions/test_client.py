@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def test_example_of_client_page_runs(kept, actor, evm, monkeypatch, capsys):
     )
     world = {
         "url": "https://api.isthmus.test",
-        "token": None,
+        "get_token": None,
         "transfer": shown,
         "quote": quote,
         "payer": PAYER,
@@ -194,5 +195,5 @@ def test_quote_of_another_amount_is_refused():
             chain=ETHEREUM,
             payer=PAYER,
             recipient=OWNER,
-            amount=2,
+            amount=Decimal(2),
         )

@@ -13,12 +13,12 @@ from indexer.actions.onboarding import BASE_RESERVE, MAX_COST, OnboardingTerms, 
 from tests.api.actions.test_signed import hand_in, refused
 from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
 from tests.factories.actions import MAINNET
-from tests.factories.paid import forget_payments, pay
+from tests.factories.paid import pay
 from tests.factories.sep10 import WALLET, make_rules
 from tests.factories.started import NOBODY
 from warehouse_schema.identifiers import UnixSeconds
 from warehouse_schema.intake import consents
-from warehouse_schema.relay import attempts, health, slots, sponsors
+from warehouse_schema.relay import health, slots, sponsors
 
 ME: Any = WALLET.public_key
 SPONSOR: Any = Keypair.random().public_key
@@ -40,10 +40,7 @@ def ledger(kept: Connection):
     """A warehouse with a sponsor that is well."""
     kept.execute(insert(health).values(PLACE | WELL))
     kept.execute(insert(sponsors).values(PLACE | TERMS))
-    yield kept
-    for table in (attempts, slots, health, sponsors, consents):
-        kept.execute(delete(table))
-    forget_payments(kept)
+    return kept
 
 
 @pytest.fixture

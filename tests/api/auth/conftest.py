@@ -1,4 +1,4 @@
-"""Who signs in and out: an app with tokens of ours, on a database whose lists are emptied."""
+"""Who signs in and out: an app with tokens of ours."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, delete
+from sqlalchemy import Connection, Engine
 from werkzeug.serving import make_server
 
 from indexer.chains.stellar.accounts import AccountReader
@@ -17,27 +17,17 @@ from tests.factories.identity import World, identity_world
 from tests.factories.sep10 import NETWORK, PASSPHRASE, WALLET, make_sep10, make_sign_in_app
 from tests.factories.stellar_node import FakeStellarNode, serving
 from tests.factories.tokens import make_tokens
-from warehouse_schema import access
 from warehouse_schema.identifiers import StellarAddress
 
 
 @pytest.fixture
-def access_rows(owner: Engine) -> Iterator[Connection]:
-    """Where a test reads and puts rows of `access`; all are deleted afterwards."""
-    with owner.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        yield connection
-        for table in (access.used_challenges, access.subjects, access.revoked_tokens):
-            connection.execute(delete(table))
-
-
-@pytest.fixture
-def signed_in(reader: Engine, access_rows: Connection) -> FlaskClient:
+def signed_in(reader: Engine, rows: Connection) -> FlaskClient:
     """Calls an app that knows our tokens; a test brings its own."""
     return make_app(reader, tokens=make_tokens()).test_client()
 
 
 @pytest.fixture
-def world(reader: Engine, access_rows: Connection) -> Iterator[World]:
+def world(reader: Engine, rows: Connection) -> Iterator[World]:
     """An identity provider, and the service beside it."""
     with identity_world(reader) as world:
         yield world
@@ -47,7 +37,7 @@ Serve = Callable[[str], AbstractContextManager[str]]
 
 
 @pytest.fixture
-def serve(reader: Engine, access_rows: Connection) -> Serve:
+def serve(reader: Engine, rows: Connection) -> Serve:
     """`serve("host")` or `serve("host:port")`: how challenges name the server; gives its home."""
 
     @contextmanager

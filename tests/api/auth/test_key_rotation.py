@@ -73,9 +73,7 @@ def bearer(token: str) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def test_no_login_and_no_token_is_refused_in_any_step(
-    reader: Engine, access_rows: Connection
-) -> None:
+def test_no_login_and_no_token_is_refused_in_any_step(reader: Engine, rows: Connection) -> None:
     tokens: list[str] = []
     for before, after in pairwise(STEPS):
         if after is STEPS[-1]:
@@ -92,7 +90,7 @@ def test_no_login_and_no_token_is_refused_in_any_step(
             assert client.get("/v1/session", headers=bearer(token)).status_code == 200
 
 
-def test_old_keys_are_refused_after_the_last_step(reader: Engine, access_rows: Connection) -> None:
+def test_old_keys_are_refused_after_the_last_step(reader: Engine, rows: Connection) -> None:
     old, new = process(reader, STEPS[0]), process(reader, STEPS[-1])
     login = old.post("/auth", json={"transaction": challenge(old)})
     assert new.get("/v1/session", headers=bearer(login.json["token"])).status_code == 401

@@ -3,7 +3,7 @@
 import base64
 import string
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, delete, func, select, text
+from sqlalchemy import create_engine, func, select, text
 from sqlalchemy import engine as alchemy
 from stellar_sdk import (
     Asset,
@@ -65,10 +65,8 @@ def ledger() -> FixedAccounts:
 
 
 @pytest.fixture
-def client(reader, owner, ledger) -> Iterator[FlaskClient]:
-    yield make_sign_in_app(reader, LimitedAccounts(ledger)).test_client()
-    with owner.begin() as connection:
-        connection.execute(delete(used_challenges))
+def client(rows, reader, ledger) -> FlaskClient:
+    return make_sign_in_app(reader, LimitedAccounts(ledger)).test_client()
 
 
 def challenge_of(client: FlaskClient, account: Keypair = WALLET, **query: str) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import delete
 from stellar_sdk import Keypair
 from stellar_sdk import Signer as LedgerSigner
 from stellar_sdk.operation import SetOptions
@@ -15,7 +14,6 @@ from indexer.chains.stellar.accounts import AccountReader
 from indexer.config.networks import load_network
 from tests.factories.sep10 import key, make_sep10, make_sign_in_app, sign
 from tests.factories.stellar_process import StellarProcess
-from warehouse_schema.access import used_challenges
 
 NETWORK = load_network("devnet")
 PASSPHRASE = NETWORK.stellar.passphrase
@@ -35,14 +33,12 @@ def ledger(process) -> Iterator[DevnetClient]:
 
 
 @pytest.fixture
-def client(process, ledger, reader, owner) -> Iterator[FlaskClient]:
+def client(process, ledger, rows, reader) -> Iterator[FlaskClient]:
     accounts = AccountReader(NETWORK.stellar, [process.url])
     sep10 = make_sep10(passphrase=PASSPHRASE)
     app = make_sign_in_app(reader, LimitedAccounts(accounts), network=NETWORK, sep10=sep10)
     yield app.test_client()
     accounts.close()
-    with owner.begin() as connection:
-        connection.execute(delete(used_challenges))
 
 
 def log_in(client: FlaskClient, account: Keypair, *signers: Keypair) -> int:

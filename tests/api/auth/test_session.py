@@ -99,7 +99,8 @@ def test_token_without_configured_keys_returns_401(reader):
     assert_refused(make_app(reader).test_client().get(PATH, headers=bearer(issue())))
 
 
-def test_revoked_token_is_refused_by_every_process(signed_in, reader):
+def test_revoked_token_is_refused_by_every_process(signed_in, reader, monkeypatch):
+    monkeypatch.setattr("api.auth.revocation.FRESH_SECONDS", 0)
     elsewhere = make_app(reader, tokens=make_tokens()).test_client()
     token = issue()
     assert elsewhere.get(PATH, headers=bearer(token)).status_code == 200
@@ -120,17 +121,17 @@ def test_revocation_keeps_other_tokens_of_account(signed_in):
     [(0, {"recent", "new"}), (86_400, {"recent", "new"}), (-86_400, {"old", "recent", "new"})],
     ids=["clocks agree", "ours is ahead", "Postgres's is ahead"],
 )
-def test_revocation_is_deleted_an_hour_after_expiry(reader, access_rows, ahead, kept):
+def test_revocation_is_deleted_an_hour_after_expiry(reader, rows, ahead, kept):
     now = datetime.now(UTC)
     for jti, age in (("old", 61), ("recent", 59)):
         row = {"jti": jti, "expires_at": now - timedelta(minutes=age)}
-        access_rows.execute(revoked_tokens.insert().values(row))
+        rows.execute(revoked_tokens.insert().values(row))
     ours = int(now.timestamp()) + ahead
     tokens = make_tokens(now=ours)
     client = make_app(reader, tokens=tokens, now=ours).test_client()
     client.delete(PATH, headers=bearer(tokens.issue(ACCOUNT, jti="new")))
     # Others' tests give up tokens in this database as well.
-    found = set(access_rows.execute(select(revoked_tokens.c.jti)).scalars())
+    found = set(rows.execute(select(revoked_tokens.c.jti)).scalars())
     assert found & {"old", "recent", "new"} == kept
 
 

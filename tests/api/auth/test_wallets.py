@@ -12,6 +12,7 @@ from api.auth.claims import BadToken
 from api.auth.provider import MAX_CONCURRENT_REQUESTS
 from api.errors import IdentityUnavailable, NoStellarWallet, WalletChanged
 from devnet.identity.provider import ISSUER, wallet
+from tests.factories.identity import IMPATIENT
 from tests.factories.tokens import ACCOUNT
 from warehouse_schema.access import subjects
 
@@ -44,10 +45,10 @@ def bound(rows, user):
         [wallet(ACCOUNT, something_new={"a": [1]})],
     ],
 )
-def test_first_embedded_wallet_is_the_account(world, accounts, access_rows):
+def test_first_embedded_wallet_is_the_account(world, accounts, rows):
     user = world.stand_in.add_user(*accounts)
     assert world.wallets().account_of(user) == ACCOUNT
-    assert bound(access_rows, user) == ACCOUNT
+    assert bound(rows, user) == ACCOUNT
 
 
 @pytest.mark.parametrize(
@@ -68,11 +69,11 @@ def test_first_embedded_wallet_is_the_account(world, accounts, access_rows):
         [wallet("0x1c7d4b196cb0c7b01d743fbc6116a902379c7238")],
     ],
 )
-def test_user_without_wallet_is_refused(world, accounts, access_rows):
+def test_user_without_wallet_is_refused(world, accounts, rows):
     user = world.stand_in.add_user(*accounts)
     with pytest.raises(NoStellarWallet):
         world.wallets().account_of(user)
-    assert bound(access_rows, user) is None
+    assert bound(rows, user) is None
 
 
 def test_missing_wallet_returns_403(world):
@@ -98,6 +99,8 @@ def test_missing_wallet_returns_403(world):
 def test_provider_failure_returns_503(world, fault, status, code, again):
     user = world.stand_in.add_user()
     world.stand_in.faults = {"users": fault}
+    if fault == "slow":
+        world.timeout = IMPATIENT
     client, token = world.client(), world.token(user)
     answer = client.get("/v1/session", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.json["code"]) == (status, code)
@@ -108,12 +111,19 @@ def test_provider_failure_returns_503(world, fault, status, code, again):
 def test_unreadable_key_set_returns_503(world):
     user = world.stand_in.add_user()
     client, headers = world.client(), {"Authorization": f"Bearer {world.token(user)}"}
-    for fault in ("down", "slow", "429", "404", "nonsense", "refused"):
+    for fault in ("down", "429", "404", "nonsense", "refused"):
         world.stand_in.faults = {"keys": fault}
         assert client.get("/v1/session", headers=headers).status_code == 503
         world.timer.now += 5
     world.stand_in.faults = {}
     assert client.get("/v1/session", headers=headers).status_code == 200
+
+
+def test_slow_key_set_returns_503(world):
+    world.timeout = IMPATIENT
+    headers = {"Authorization": f"Bearer {world.token(world.stand_in.add_user())}"}
+    world.stand_in.faults = {"keys": "slow"}
+    assert world.client().get("/v1/session", headers=headers).status_code == 503
 
 
 def test_wrong_credentials_are_logged_as_error(world, caplog):
@@ -199,18 +209,18 @@ def age(rows, seconds):
     rows.execute(update(subjects).values(confirmed_at=ago))
 
 
-def test_confirmed_account_is_valid_for_a_day(world, access_rows):
+def test_confirmed_account_is_valid_for_a_day(world, rows):
     user = world.stand_in.add_user(wallet(ACCOUNT))
     world.wallets().account_of(user)
     world.stand_in.faults = {"users": "down"}
-    age(access_rows, DAY - 60)
+    age(rows, DAY - 60)
     # In a process that was started since, too.
     restarted = world.wallets()
     assert restarted.account_of(user) == ACCOUNT
     lookups_before = lookups(world)
     assert restarted.account_of(user) == ACCOUNT
     assert lookups(world) == lookups_before
-    age(access_rows, DAY + 1)
+    age(rows, DAY + 1)
     world.timer.now += 30
     with pytest.raises(IdentityUnavailable):
         restarted.account_of(user)
@@ -235,7 +245,7 @@ def test_revoked_confirmation_is_refused_in_outage(world):
         world.stand_in.faults = {}
 
 
-def test_bound_user_is_never_moved(world, access_rows, caplog):
+def test_bound_user_is_never_moved(world, rows, caplog):
     user = world.stand_in.add_user(wallet(ACCOUNT, wallet_index=5))
     assert world.wallets().account_of(user) == ACCOUNT
     # Another wallet comes first now, and the bound one still counts.
@@ -248,7 +258,7 @@ def test_bound_user_is_never_moved(world, access_rows, caplog):
         with pytest.raises(WalletChanged):
             wallets.account_of(user)
     assert [r.levelname for r in caplog.records if "has lost the wallet" in r.message] == ["ERROR"]
-    assert bound(access_rows, user) == ACCOUNT
+    assert bound(rows, user) == ACCOUNT
     # It comes back.
     world.stand_in.users[user] = [wallet(ACCOUNT)]
     world.timer.now += 20
@@ -264,7 +274,7 @@ def test_wallet_changed_names_the_operator(world):
     assert (answer.status_code, answer.json["code"]) == (403, "WALLET_CHANGED")
 
 
-def test_concurrent_first_uses_bind_once(world, reader, access_rows):
+def test_concurrent_first_uses_bind_once(world, reader, rows):
     user, meeting, results = "did:privy:twice", threading.Barrier(2), []
     mine = [world.provider().wallets(world.stand_in.add_user(wallet(a))) for a in (ACCOUNT, OTHER)]
 
@@ -273,7 +283,7 @@ def test_concurrent_first_uses_bind_once(world, reader, access_rows):
         results.append(Bindings(reader, ISSUER).settle(user, wallets))
 
     together([lambda w=w: bind(w) for w in mine])
-    assert sorted(results, key=str) == sorted([bound(access_rows, user), None], key=str)
+    assert sorted(results, key=str) == sorted([bound(rows, user), None], key=str)
 
 
 def together(tasks):
@@ -298,6 +308,7 @@ def test_concurrent_requests_of_user_look_up_once(world):
 
 
 def test_threads_waiting_for_provider_are_limited(world):
+    world.timeout = IMPATIENT
     wallets = world.wallets()
     world.stand_in.faults = {"users": "slow"}
     users, refused = [f"did:privy:{n}" for n in range(3 * MAX_CONCURRENT_REQUESTS)], []
@@ -321,7 +332,7 @@ def test_wallet_cache_is_bounded(world):
     assert set(wallets._cache) == set(users[1:])
 
 
-def test_bindings_are_per_issuer(world, reader, access_rows):
+def test_bindings_are_per_issuer(world, reader, rows):
     wallets = world.provider().wallets(world.stand_in.add_user(wallet(ACCOUNT)))
     others = world.provider().wallets(world.stand_in.add_user(wallet(OTHER)))
     assert Bindings(reader, ISSUER).settle("did:privy:a", wallets) == ACCOUNT

@@ -1,6 +1,7 @@
 """The Python client against the app, through WSGI."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -8,7 +9,7 @@ import httpx
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, delete
+from sqlalchemy import Connection, Engine
 from stellar_sdk import Keypair, Network
 
 from isthmus_client import (
@@ -26,6 +27,7 @@ from isthmus_client import (
     TooMany,
     Unavailable,
     models,
+    to_decimal,
 )
 from tests.documented import operations
 from tests.factories.app import make_app
@@ -35,6 +37,8 @@ from tests.factories.projections import (
     STELLAR,
     fulfilled,
     insert_cursor,
+    insert_day_done,
+    insert_market_day,
     insert_offer,
     insert_order,
 )
@@ -58,13 +62,13 @@ from tests.factories.sep10 import (
     make_sign_in_app,
 )
 from tests.factories.started import KEY, insert_quote, make_transfer_app
-from warehouse_schema import intake
-from warehouse_schema.intake import quotes
 
 CALLS = {
     "listOffers": lambda isthmus: isthmus.offers(),
     "summariseBook": lambda isthmus: isthmus.summary(),
     "showProvider": lambda isthmus: isthmus.provider(PROVIDER),
+    "showProviderActivity": lambda isthmus: isthmus.provider_activity(PROVIDER),
+    "showPriceHistory": lambda isthmus: isthmus.price_history("EUR"),
     "listOrders": lambda isthmus: isthmus.orders(),
     "showOrder": lambda isthmus: isthmus.order(ORDER_ID[2:]),
     "listRoutes": lambda isthmus: isthmus.routes(),
@@ -83,8 +87,8 @@ WITH_A_TOKEN = {
     *("showAction", "submitTransaction"),
 }
 STREAM = {"openStream"}
-NO_CALL = {"showMetrics"}
-"""For a monitoring system, which has a client of its own."""
+NO_CALL = {"showMetrics", "isProcessReady"}
+"""For monitoring systems and load balancers."""
 
 
 def client_of(app: Flask, **options: Any) -> Isthmus:
@@ -101,6 +105,8 @@ def market(book: Connection) -> Connection:
     insert_a_provider(book)
     insert_offer(book, rate="0.9300001", available="0.0000001", handles={"revolut": "@m"})
     insert_order(book, **fulfilled())
+    insert_day_done(book, date(2026, 11, 20))
+    insert_market_day(book, date(2026, 11, 20))
     return book
 
 
@@ -118,6 +124,8 @@ PATHS = {
     "listOffers": "/api/v1/orderbook",
     "summariseBook": "/api/v1/orderbook/summary",
     "showProvider": f"/api/v1/providers/{PROVIDER}",
+    "showProviderActivity": f"/api/v1/providers/{PROVIDER}/activity",
+    "showPriceHistory": "/api/v1/orderbook/history?currency=EUR",
     "listOrders": "/api/v1/intents",
     "showOrder": f"/api/v1/intents/{ORDER_ID[2:]}",
 }
@@ -137,6 +145,10 @@ def test_amounts_are_decimals(market: Connection, isthmus: Isthmus):
     assert offer.rate == Decimal("0.9300001")
     assert offer.available_usdc == Decimal("0.0000001")
     assert isthmus.offers(direction="offramp") == ()
+    assert isthmus.orders(direction="offramp") == ()
+    assert len(isthmus.orders(rail="revolut", currency="EUR")) == 1
+    with pytest.raises(TypeError, match="float"):
+        isthmus.offers(min_amount=10.5)  # type: ignore[arg-type]
 
 
 def test_models_have_every_member_of_their_schema(isthmus: Isthmus):
@@ -339,34 +351,33 @@ def test_login_repr_contains_no_secret():
     assert WALLET.secret not in repr(login())
 
 
-def test_quote_is_parsed_in_base_units(rows: Connection, reader: Engine):
+def test_quote_converts_whole_tokens(rows: Connection, reader: Engine):
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain)
     app = make_quote_app(reader, FixedFees())
     token = asking()["Authorization"].partition(" ")[2]
     body = make_body()
-    route, amount = body.pop("route"), int(body.pop("amount_in"))
+    route, units = body.pop("route"), int(body.pop("amount_in"))
+    amount = to_decimal(units, SEPOLIA)
     with client_of(app, token=lambda: token) as isthmus:
         quote = isthmus.quote(route, amount, **body)
         with pytest.raises(Forbidden) as refused:
             isthmus.quote(route, amount, **(body | {"dest_address": OTHER}))
         with pytest.raises(Invalid) as invalid:
-            isthmus.quote(route, 1, **body)
-    assert (quote.sell_amount, quote.buy_amount, quote.fee.total) == (amount, 99_984_400, 1560)
+            isthmus.quote(route, Decimal("0.000001"), **body)
+    assert (quote.sell_amount, quote.buy_amount, quote.fee.total) == (units, 99_984_400, 1560)
+    assert (quote.sell, quote.buy) == (amount, Decimal("9.99844"))
     assert quote.price == Decimal("0.999844")
     assert sum(fee.amount for fee in quote.fee.details) == quote.fee.total
     assert refused.value.code == "NOT_THE_OWNER"
     assert invalid.value.code == "AMOUNT_OUT_OF_LIMITS"
-    rows.execute(delete(quotes))
 
 
 @pytest.fixture
-def client_rows(rows: Connection) -> Iterator[Connection]:
+def client_rows(rows: Connection) -> Connection:
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain)
-    yield rows
-    for table in (intake.cancellations, intake.transfers, intake.quotes):
-        rows.execute(delete(table))
+    return rows
 
 
 def signed_in(app: Flask, **options: Any) -> Isthmus:
@@ -418,3 +429,41 @@ def test_change_without_key_is_not_retried():
     isthmus = Isthmus("https://x.test", token=lambda: "t", transport=Replies(refused(503)))
     with isthmus, pytest.raises(Unavailable):
         isthmus.cancel_transfer("0" * 32)
+
+
+class Positions(httpx.BaseTransport):
+    """Answers with the next of these positions (None: no header, an error: no answer)."""
+
+    def __init__(self, *answers: str | httpx.ConnectError | None) -> None:
+        self.answers = list(answers)
+        self.received: list[str | None] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.received.append(request.headers.get("X-Position"))
+        answer = self.answers.pop(0)
+        if isinstance(answer, httpx.ConnectError):
+            raise answer
+        headers = {} if answer is None else {"X-Position": answer}
+        body: dict[str, Any] = {"transfers": [], "next_before": None, "removed": True}
+        return httpx.Response(200, headers=headers, json=body)
+
+
+def test_client_sends_its_greatest_position() -> None:
+    transport = Positions("1:0/FF", "1:0/AA", "1:1/0", "2:0/1", None, "2:0/2")
+    with Isthmus("http://isthmus.test", token=lambda: "t", transport=transport) as isthmus:
+        for _ in range(6):
+            isthmus.transfers()
+    sent = [None, "1:0/FF", "1:0/FF", "1:1/0", "2:0/1", "2:0/1"]
+    assert transport.received == sent
+
+
+def test_client_forgets_its_position_after_a_write_without_one() -> None:
+    transport = Positions("1:0/1", None, "1:0/2", httpx.ConnectError("gone"), "1:0/3")
+    with Isthmus("http://isthmus.test", token=lambda: "t", transport=transport) as isthmus:
+        isthmus.transfers()
+        isthmus.webhooks.remove("1")
+        isthmus.transfers()
+        with pytest.raises(NotReached):
+            isthmus.webhooks.remove("1")
+        isthmus.transfers()
+    assert transport.received == [None, "1:0/1", None, "1:0/2", None]

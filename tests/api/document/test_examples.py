@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -65,7 +65,9 @@ from tests.factories.projections import (
     fulfilled,
     insert_book,
     insert_cursor,
+    insert_day_done,
     insert_depth,
+    insert_market_day,
     insert_offer,
     insert_order,
     insert_payee,
@@ -99,10 +101,9 @@ from tests.factories.started import (
 )
 from tests.factories.tokens import ACCOUNT, URL, make_tokens
 from tests.factories.webhooks import insert_delivery, insert_events, insert_sender, insert_state
-from warehouse_schema import intake, relay
+from warehouse_schema import relay
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
-from warehouse_schema.intake import quotes
 
 API = "/api/v1"
 NOW_LEDGER, CLOSED_AT = Height(LEDGER), UnixSeconds(CLOSE_TIME)
@@ -119,11 +120,17 @@ QUERIES: dict[tuple[str, str], str] = {
     ("listOffers", "200"): f"{API}/orderbook",
     ("listOffers", "BAD_FILTER"): f"{API}/orderbook?currency=euro",
     ("summariseBook", "200"): f"{API}/orderbook/summary",
+    ("showPriceHistory", "200"): f"{API}/orderbook/history?currency=EUR",
+    ("showPriceHistory", "BAD_FILTER"): f"{API}/orderbook/history?currency=euro",
     ("showProvider", "200"): f"{API}/providers/{PROVIDER}",
     ("showProvider", "BAD_ADDRESS"): f"{API}/providers/GABC",
     ("showProvider", "PROVIDER_NOT_FOUND"): f"{API}/providers/{UNSEEN}",
+    ("showProviderActivity", "200"): f"{API}/providers/{PROVIDER}/activity",
+    ("showProviderActivity", "BAD_ADDRESS"): f"{API}/providers/GABC/activity",
+    ("showProviderActivity", "PROVIDER_NOT_FOUND"): f"{API}/providers/{UNSEEN}/activity",
     ("listOrders", "200"): f"{API}/intents?limit=1",
     ("listOrders", "BAD_LIMIT"): f"{API}/intents?limit=1000",
+    ("listOrders", "BAD_FILTER"): f"{API}/intents?direction=up",
     ("listOrders", "BAD_ADDRESS"): f"{API}/intents?provider=GABC",
     ("showOrder", "200"): f"{API}/intents/{ORDER_ID[2:]}",
     ("showOrder", "BAD_INTENT_ID"): f"{API}/intents/1f",
@@ -132,6 +139,7 @@ QUERIES: dict[tuple[str, str], str] = {
     ("showStatus", "200"): "/v1/status",
     ("isAlive", "200"): "/healthz",
     ("isReady", "200"): "/readyz",
+    ("isProcessReady", "200"): "/readyz/process",
 }
 """Operation and status (of a refusal: code) → what is asked of a book with one provider."""
 
@@ -177,6 +185,8 @@ def market(rows: Connection) -> Connection:
     insert_offer(rows, handles={"revolut": "@maria"}, **history)
     insert_depth(rows, "revolut", 1000, 1)
     insert_order(rows, **fulfilled())
+    insert_day_done(rows, date(2026, 11, 20))
+    insert_market_day(rows, date(2026, 11, 20))
     insert_cursor(rows, STELLAR)
     insert_reconciliation(rows)
     return rows
@@ -194,7 +204,8 @@ def test_response_equals_example(
         shown["chains"][0]["age_seconds"] = 0
     if (operation, of) == ("showStatus", "200"):
         assert shown["at"] is not None
-        shown["at"] = "2026-11-21T12:00:00Z"
+        shown["at"] = shown["as_of"] = "2026-11-21T12:00:00Z"
+        shown["chains"][0]["age_seconds"] = 0
     if of == "200" and operation == "listRoutes":
         # They are of one kind.
         shown["routes"] = [route for route in shown["routes"] if route["id"] == "usdc-withdraw"]
@@ -239,6 +250,7 @@ def test_missing_order_book_equals_example(
     example("*", "ORDER_BOOK_NOT_READY", client.get(f"{API}/orderbook").json)
     example("*", "DATABASE_UNAVAILABLE", cut_off.get(f"{API}/orderbook").json)
     example("isReady", "503", client.get("/readyz").json)
+    example("isProcessReady", "503", cut_off.get("/readyz/process").json)
 
 
 class Others:
@@ -291,7 +303,6 @@ def test_quote_equals_example(rows: Connection, reader: Engine, example: Any) ->
     example("createQuote", "FEES_UNAVAILABLE", quoted())
     rows.execute(delete(cursors).where(cursors.c.chain == SEPOLIA))
     example("createQuote", "CHAIN_UNAVAILABLE", quoted())
-    rows.execute(delete(quotes))
 
 
 def steady(shown: Any) -> Any:
@@ -348,8 +359,6 @@ def test_transfer_equals_example(rows: Connection, reader: Engine, example: Any)
     rows.execute(delete(cursors).where(cursors.c.chain == SEPOLIA))
     unwell = start(client, insert_quote(rows))
     example("startTransfer", "CHAIN_UNAVAILABLE", unwell.json)
-    for table in (intake.cancellations, intake.transfers, intake.quotes):
-        rows.execute(delete(table))
 
 
 def test_action_and_submission_equal_examples(
@@ -407,11 +416,6 @@ def test_action_and_submission_equal_examples(
     example("showAction", "LEDGER_UNAVAILABLE", ask_action(few.test_client(), other).json)
     unread = submit(signer.test_client(), paid, None, ME, **given)
     example("submitTransaction", "LEDGER_UNAVAILABLE", unread.json)
-    for table in (
-        *(intake.submissions, intake.actions, intake.cancellations),
-        *(intake.transfers, intake.quotes),
-    ):
-        rows.execute(delete(table))
 
 
 _SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -475,17 +479,6 @@ def test_webhooks_equal_examples(rows: Connection, reader: Engine, example: Any)
     for number in range(5):
         register(url=f"https://shop.example/{number}")
     example("registerWebhook", "WEBHOOK_LIMIT", register(url="https://shop.example/more"))
-    for table in (
-        *(relay.webhook_deliveries, relay.webhook_states, relay.webhook_senders),
-        *(
-            intake.webhook_secrets,
-            intake.webhook_removals,
-            intake.webhooks,
-            intake.transfers,
-            intake.quotes,
-        ),
-    ):
-        rows.execute(delete(table))
 
 
 _MOMENT = "2026-11-22T08:30:00.123456Z"
@@ -545,6 +538,8 @@ def test_common_errors_equal_examples(cut_off: FlaskClient, example: Any) -> Non
     refused = cut_off.get(f"{API}/orderbook?rail=a&rail=b")
     example("*", "REPEATED_PARAMETER", refused.json)
     example("*", "NOT_THE_SAME", cut_off.get("/openapi.json", headers={"If-Match": '"x"'}).json)
+    refused = cut_off.get("/v1/status", headers={"X-Position": "1"})
+    example("*", "BAD_POSITION", refused.json)
     example("*", "BODY_TOO_LARGE", cut_off.post("/healthz", data=b"x" * (64 * 1024 + 1)).json)
     example("*", "INTERNAL", cut_off.get("/divide").json)
 
@@ -575,8 +570,6 @@ def test_transfer_messages_equal_examples(rows: Connection, reader: Engine, exam
     quoted = {"auth": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJHQSJ9.c2ln", "after": 41}
     assert parse_client_message(json.dumps(quoted)) is not None
     example("openStream", "Authentication", quoted)
-    for table in (intake.transfers, intake.quotes, cursors):
-        rows.execute(delete(table))
 
 
 def parsed(frame: bytes) -> Any:

@@ -20,7 +20,7 @@ from tests.documented import violations
 from tests.factories.app import make_app
 
 PAGES = {
-    *("market.show_page", "market.send_asset"),
+    *("pages.show_market", "pages.show_transfers", "pages.show_status", "pages.send_asset"),
     *("document.show_page", "document.send_asset"),
     # The same path as `stream.ask_to_upgrade`, once it is a WebSocket's.
     "stream.open_stream",

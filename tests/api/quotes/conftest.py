@@ -1,23 +1,19 @@
-"""An owner who asks for quotes, on a database whose quotes are deleted afterwards."""
-
-from collections.abc import Iterator
+"""An owner who asks for quotes."""
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, delete
+from sqlalchemy import Connection, Engine
 
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.quotes import SEPOLIA, FixedFees, make_quote_app
-from warehouse_schema.intake import quotes
 
 
 @pytest.fixture
-def kept(rows: Connection) -> Iterator[Connection]:
+def kept(rows: Connection) -> Connection:
     """Where quotes are, with both chains well."""
     for chain in (STELLAR, SEPOLIA):
         insert_cursor(rows, chain)
-    yield rows
-    rows.execute(delete(quotes))
+    return rows
 
 
 @pytest.fixture

@@ -277,7 +277,9 @@ def test_stop_closes_all_connections_with_1001(make_bench, stand):
     bench = make_bench()
     fars = [bench.connect().read_to(stand.market.ledger) for _ in range(5)]
     bench.hub.stop()
-    assert {far.read_to_close() for far in fars} == {(1001, "server is stopping")}
+    assert {far.read_to_close() for far in fars} == {
+        (1001, f"server is stopping: resume with after={stand.market.ledger}")
+    }
     bench.hub.wait(TIMEOUT)
     assert not bench.hub.is_alive
     assert len(bench.slots) == 0
@@ -286,13 +288,47 @@ def test_stop_closes_all_connections_with_1001(make_bench, stand):
     assert len(bench.slots) == 0
 
 
+def test_clients_end_one_by_one_in_a_shutdown(make_bench, stand):
+    bench = make_bench()
+    fars = [bench.connect().read_to(stand.market.ledger) for _ in range(4)]
+    began = time.monotonic()
+    bench.hub.end_within(2.0)
+    ledger = stand.move()
+    ends = []
+    for far in fars:
+        far.read_to(ledger)
+        reason = f"server is stopping: resume with after={ledger}"
+        assert far.read_to_close() == (1001, reason)
+        ends.append(time.monotonic() - began)
+        far.socket.shutdown(socket.SHUT_RDWR)
+    assert ends == sorted(ends)
+    assert ends[0] > 2 / 3
+    assert ends[-1] - ends[0] > 0.8
+    assert bench.hub.is_alive
+
+
+def test_hint_names_what_is_queued_before_it(make_bench, stand):
+    """A client that reads late gets all messages up to the ledger of the hint."""
+    bench = make_bench()
+    far = bench.connect("markers=1").read_to(stand.market.ledger)
+    ledger = stand.move(3)
+    wait_for(lambda: bench.hub._position.ledger == ledger)
+    bench.hub.stop()
+    code, reason = far.read_to_close()
+    assert (code, reason) == (1001, f"server is stopping: resume with after={ledger}")
+    assert far.book() == stand.shown[ledger]
+
+
 def test_stop_does_not_wait_for_silent_clients(make_bench, stand):
     bench = make_bench(limits=StreamLimits(close_seconds=0.1))
     far = bench.connect().read_to(stand.market.ledger)
     bench.hub.stop()
     bench.hub.wait(TIMEOUT)
     assert not bench.hub.is_alive
-    assert far.read_to_close() == (1001, "server is stopping")
+    assert far.read_to_close() == (
+        1001,
+        f"server is stopping: resume with after={stand.market.ledger}",
+    )
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

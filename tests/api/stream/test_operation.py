@@ -27,7 +27,10 @@ def test_sigterm_closes_streams_and_ends_the_server(stand, serve):
         assert server.stop() == 0
         assert time.monotonic() - began < TIMEOUT / 2
         for listener in listeners:
-            assert listener.wait_until_closed() == (1001, "server is stopping")
+            assert listener.wait_until_closed() == (
+                1001,
+                f"server is stopping: resume with after={stand.market.ledger}",
+            )
     assert "Traceback" not in "".join(server.log)
 
 

@@ -31,6 +31,17 @@ def read(api_engine):
     return one
 
 
+@pytest.fixture
+def read_news(api_engine):
+    """Call it for what a reader sees that has read up to a position."""
+
+    def one(since):
+        with api_engine.connect() as connection:
+            return outbox.read_since(connection.connection.driver_connection, CHAIN, since)
+
+    return one
+
+
 def missed(read, after, limit=MANY):
     return read(outbox.read_missed, Height(after), limit=limit)
 
@@ -39,19 +50,19 @@ def entries(book):
     return {offer.key: offer.entry for offer in book}
 
 
-def test_snapshot_without_a_book_is_not_ready(read):
+def test_snapshot_without_a_book_is_not_ready(read, read_news):
     with pytest.raises(OrderBookNotReady):
         read(outbox.read_book_snapshot)
     assert missed(read, 0) is None
-    assert read(outbox.read_since, ReadPosition(Height(0), NEVER, 0)) is None
+    assert read_news(ReadPosition(Height(0), NEVER, 0)) is None
 
 
-def test_changes_lead_from_one_book_to_the_next(stand, read):
+def test_changes_lead_from_one_book_to_the_next(stand, read, read_news):
     start = read(outbox.read_book_snapshot)
     book, standing = {offer.key: offer for offer in start.offers}, start.at
     for step in (1, 1, 3, 1, 20, 1):
         stand.move(step)
-        news = read(outbox.read_since, standing)
+        news = read_news(standing)
         for batch in news.batches:
             assert standing.ledger < batch.ledger <= news.at.ledger
             assert standing.position < batch.position <= news.at.position
@@ -60,7 +71,7 @@ def test_changes_lead_from_one_book_to_the_next(stand, read):
         fresh = read(outbox.read_book_snapshot)
         assert standing == fresh.at
         assert entries(book.values()) == entries(fresh.offers)
-    assert read(outbox.read_since, standing).batches == ()
+    assert read_news(standing).batches == ()
 
 
 def test_missed_changes_of_any_ledger_lead_to_the_book(stand, read):
@@ -118,10 +129,10 @@ def revise(stand, engine):
     return stand.market.ledger
 
 
-def test_ledger_of_a_rebuild_cannot_be_resumed(stand, read, engine):
+def test_ledger_of_a_rebuild_cannot_be_resumed(stand, read, read_news, engine):
     before = read(outbox.read_book_snapshot)
     ledger = revise(stand, engine)
-    news = read(outbox.read_since, before.at)
+    news = read_news(before.at)
     assert [batch.revised for batch in news.batches] == [True]
     assert missed(read, ledger) is None
     assert missed(read, ledger - 1).batches[-1] == news.batches[-1]
@@ -149,36 +160,36 @@ def test_rebuild_rows_do_not_prove_history(stand, read, engine):
 
 
 @pytest.mark.parametrize("away", [RETAINED_LEDGERS, RETAINED_LEDGERS + 1])
-def test_reader_beyond_retention_needs_a_snapshot(engine, read, away):
+def test_reader_beyond_retention_needs_a_snapshot(engine, read_news, away):
     with engine.begin() as connection:
         insert_book(connection, chain=CHAIN, as_of_ledger=1_000 + away)
-    news = read(outbox.read_since, ReadPosition(Height(1_000), NEVER, 7))
+    news = read_news(ReadPosition(Height(1_000), NEVER, 7))
     assert (news is None) == (away > RETAINED_LEDGERS)
     if news is not None:
         assert news.at == ReadPosition(Height(1_000 + away), CLOSE_TIME, 7)
 
 
-def test_restored_warehouse_needs_a_snapshot(stand, read):
+def test_restored_warehouse_needs_a_snapshot(stand, read, read_news):
     standing = read(outbox.read_book_snapshot).at
     later = replace(standing, ledger=standing.ledger + 1)
-    assert read(outbox.read_since, later) is None
-    assert read(outbox.read_since, replace(standing, position=standing.position + 1)) is None
+    assert read_news(later) is None
+    assert read_news(replace(standing, position=standing.position + 1)) is None
 
 
-def test_reader_far_behind_needs_a_snapshot(stand, read, engine, monkeypatch):
+def test_reader_far_behind_needs_a_snapshot(stand, read, read_news, monkeypatch):
     standing = read(outbox.read_book_snapshot).at
     stand.move(30)
     monkeypatch.setattr(outbox, "MAX_UNREAD", 10)
-    assert read(outbox.read_since, standing) is None
+    assert read_news(standing) is None
 
 
-def test_outbox_of_another_chain_is_ignored(stand, read, engine):
+def test_outbox_of_another_chain_is_ignored(stand, read, read_news, engine):
     before = read(outbox.read_book_snapshot)
     with engine.begin() as connection:
         columns = [column for column in ROWS.columns if column.name != "id"]
         one = connection.execute(select(*columns).limit(1)).one()
         connection.execute(insert(ROWS).values({**one._mapping, "chain": "stellar:other"}))
-    assert read(outbox.read_since, before.at).batches == ()
+    assert read_news(before.at).batches == ()
     assert missed(read, before.at.ledger).batches == ()
 
 

@@ -2,14 +2,17 @@
 
 import base64
 import json
+import logging
+import socket
 from contextlib import ExitStack
 
 import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from api.stream.socket import stream_of
 from tests.factories.app import make_app
-from tests.factories.streaming import Listener
+from tests.factories.streaming import TIMEOUT, Listener
 
 PATH = "/api/v1/stream"
 HANDSHAKE = {
@@ -31,6 +34,21 @@ def assert_refused(response, status, code):
     assert (response.status_code, response.json["code"]) == (status, code)
     assert response.content_type == "application/json"
     assert response.json["message"]
+
+
+def test_client_that_leaves_the_handshake_is_no_error(
+    client, book, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with ours:
+        response = ask(client, environ={"gunicorn.socket": ours})
+    assert_refused(response, 400, "BAD_HANDSHAKE")
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+    stream = stream_of(client.application)
+    assert stream.slots._taken.total() == 0
+    stream.stop()
+    stream.wait(TIMEOUT)
 
 
 def test_plain_request_returns_426(cut_off):

@@ -17,7 +17,7 @@ from indexer.analytics.reconciliation import (
 )
 from indexer.bridges.cctp.events import MintAndWithdraw
 from indexer.chains.events import Event
-from indexer.facts.backfills import Backfill, save_backfill
+from indexer.facts.backfills import BackfillSpan, save_spans
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import refold_transfers
 from tests.factories.intake import ask, cancel
@@ -138,7 +138,9 @@ def test_movement_without_facts_is_finding(connection: Connection):
 def test_unfolded_backfill_is_no_finding(connection: Connection):
     keep(connection, *burn(DIRECT, 100, "a"))
     assert len(found(connection, "movements_hold_all_facts")) == 1
-    save_backfill(connection, Backfill(ETHEREUM, Height(1), Height(200), Height(150), Height(0), 2))
+    first, last = Height(1), Height(200)
+    span = BackfillSpan(ETHEREUM, first, last, first, last, Height(150), Height(0), 2)
+    save_spans(connection, [span])
     assert compute_reconciliation(connection, NETWORK).findings == ()
 
 

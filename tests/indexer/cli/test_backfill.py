@@ -137,9 +137,7 @@ class Terminal(io.StringIO):
 
 
 def progress(done: int) -> BackfillProgress:
-    return BackfillProgress(
-        ETHEREUM, Height(1), Height(100), Height(done), 0, blocks_per_second=10.0
-    )
+    return BackfillProgress(ETHEREUM, Height(1), Height(100), done, 0, blocks_per_second=10.0)
 
 
 @pytest.mark.parametrize(("every", "out"), [(0.2, Terminal()), (10.0, io.StringIO())])

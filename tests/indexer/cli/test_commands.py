@@ -1,8 +1,11 @@
 """Commands of `isthmus`: quarantine, reconcile and help."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
+from os import getpid
+from socket import gethostname
 
 import pytest
 from sqlalchemy import Engine, delete, select
@@ -14,10 +17,14 @@ from indexer.cli.main import OTHER_PACKAGES, isthmus, main
 from indexer.decode.build import decoder_build
 from indexer.facts import quarantine, store
 from indexer.facts.cursors import Cursor, move_cursor, read_cursor
+from indexer.ingest.ranges import follower_lease
+from tests.factories.projections import insert_sender
 from tests.factories.stage_facts import DIRECT, bring_in, burn
 from tests.factories.stellar_lake import DEVNET, FIRST, history_metas
+from warehouse_schema import locks
 from warehouse_schema.events import cctp_burns
 from warehouse_schema.identifiers import Height
+from warehouse_schema.leases import INDEXER_LEASES, LeaseName, record_standby
 from warehouse_schema.projections import reconciliation
 
 Command = Callable[..., tuple[int, str]]
@@ -78,6 +85,45 @@ def test_quarantine_is_listed_and_retried(command: Command, indexer_engine: Engi
     assert kept.startswith(f"{DEVNET.id} {FIRST + 31} stays in quarantine: ledger {FIRST + 31} ")
     assert f" by build {decoder_build()} at " in listed
     assert count == f"1 in quarantine; this build is {decoder_build()}"
+
+
+def test_status_names_the_follower_and_its_standbys(command: Command, engine: Engine) -> None:
+    name = LeaseName(locks.FOLLOWER, DEVNET.id)
+    with follower_lease(engine, DEVNET.id), engine.connect() as conn:
+        with conn.begin():
+            record_standby(conn, INDEXER_LEASES, name, "other", 7)
+        _, printed = command("status")
+        assert f"follower {DEVNET.id}: {gethostname()}:{getpid()} since " in printed
+        assert ", standby other:7 since " in printed
+        _, printed = command("status", "--json")
+    [state] = json.loads(printed)["processes"]
+    assert state["name"] == f"follower {DEVNET.id}"
+    assert state["active"]["pid"] == getpid()
+    assert [each["host"] for each in state["standbys"]] == ["other"]
+
+
+def test_status_fails_for_a_configured_relay_that_does_not_run(
+    command: Command, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISTHMUS_RPC_STELLAR_DEVNET", "")
+    assert command("status")[0] == 0
+    monkeypatch.setenv("ISTHMUS_RELAY_KEY_EIP155_31337_FILE", "/nobody/reads/this")
+    monkeypatch.setenv("ISTHMUS_WEBHOOK_KMS", "vault:webhooks")
+    code, printed = command("status")
+    assert code == 1
+    assert "relay eip155:31337: configured by ISTHMUS_RELAY_KEY_EIP155_31337" in printed
+    assert "webhooks: configured by ISTHMUS_WEBHOOK_KMS" in printed
+    code, printed = command("status", "--json")
+    shown = json.loads(printed)
+    assert (code, shown["is_good"]) == (1, False)
+    assert [each["sender"] for each in shown["silent_senders"]] == [
+        "relay eip155:31337",
+        "webhooks",
+    ]
+    monkeypatch.delenv("ISTHMUS_WEBHOOK_KMS")
+    with engine.begin() as conn:
+        insert_sender(conn, "eip155:31337")
+    assert command("status")[0] == 0
 
 
 def test_released_ledger_raises_no_alarm(command: Command, indexer_engine: Engine) -> None:

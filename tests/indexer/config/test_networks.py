@@ -53,6 +53,11 @@ EDITS = {
         'name = "Ethereum"\nconfirmation = 65\n',
         r"chains/eip155:1: confirmation is not a key",
     ),
+    "an explorer that is a script": (
+        'explorer_tx = "https://etherscan.io/tx/{tx}"',
+        'explorer_tx = "javascript:alert(1)//{tx}"',
+        r"chains/eip155:1: explorer_tx is wrong: .* is not an https URL",
+    ),
     "half of CCTP": (
         'cctp_token_messenger = "0x28b5a0e9C621a5BadaA536219b3a228C8168cf5d"\n',
         "",
@@ -163,9 +168,18 @@ def test_asset_contract_follows_asset_and_passphrase() -> None:
 
 @pytest.mark.parametrize("name", ["mainnet", "testnet"])
 def test_every_public_chain_has_an_explorer(name: str) -> None:
-    chains = load_network(name).chains
-    assert [each.name for each in chains if each.explorer_tx is None] == []
-    assert all(str(each.explorer_tx).endswith("/tx/{tx}") for each in chains)
+    for chain in load_network(name).chains:
+        pages = [chain.explorer_tx, chain.explorer_account, chain.explorer_contract]
+        hosts = {str(page).removeprefix("https://").split("/")[0] for page in pages}
+        assert len(hosts) == 1, chain.name
+        kinds = ("account", "contract") if chain.id.startswith("stellar:") else ("address",) * 2
+        for page, end in zip(pages, ("tx/{tx}", *(f"{k}/{{address}}" for k in kinds)), strict=True):
+            assert str(page).endswith(f"/{end}"), chain.name
+
+
+def test_devnet_has_no_explorer() -> None:
+    for chain in load_network("devnet").chains:
+        assert (chain.explorer_tx, chain.explorer_account, chain.explorer_contract) == (None,) * 3
 
 
 @pytest.mark.parametrize("name", ["devnet", "testnet", "mainnet"])

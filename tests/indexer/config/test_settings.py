@@ -71,6 +71,13 @@ def test_log_proof_of_the_network_file_can_be_replaced() -> None:
     assert chain.log_proof == "operators"
 
 
+def test_confirmations_of_the_network_file_can_be_raised() -> None:
+    assert [each.confirmations for each in load_settings({}).network.evm] == [64]
+    for given in (64, 200):
+        environment = {"ISTHMUS_CONFIRMATIONS_EIP155_31337": str(given)}
+        assert [each.confirmations for each in load_settings(environment).network.evm] == [given]
+
+
 def test_deposit_operator_enables_deposit_addresses() -> None:
     account = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
     [chain] = load_settings({"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": account}).network.evm
@@ -92,6 +99,12 @@ def test_deposit_operator_enables_deposit_addresses() -> None:
             "LOG_PROOF_EIP155_31337 is 'hope'; it must be one of receipts, header",
         ),
         ({"ISTHMUS_LOG_PROOF_STELLAR_DEVNET": "none"}, "LOG_PROOF_STELLAR_DEVNET"),
+        (
+            {"ISTHMUS_CONFIRMATIONS_EIP155_31337": "63"},
+            "EIP155_31337 is 63; it must be at least 64",
+        ),
+        ({"ISTHMUS_CONFIRMATIONS_EIP155_31337": "many"}, "CONFIRMATIONS_EIP155_31337 is 'many'"),
+        ({"ISTHMUS_CONFIRMATIONS_STELLAR_DEVNET": "9"}, "CONFIRMATIONS_STELLAR_DEVNET"),
         (
             {"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": "me"},
             "OPERATOR_EIP155_31337 is 'me'; it must be",

@@ -20,9 +20,10 @@ from indexer.config.settings import Settings, load_settings
 from indexer.doctor.checks import CheckResult, DoctorContext
 from indexer.doctor.connections import API_WORKER, DAGSTER_PROCESS, MAX_API_WORKERS
 from indexer.doctor.postgres import GROUP, TESTED_SERVER, check_clock, check_postgres
-from indexer.doctor.postgres_storage import check_disk, check_replication
+from indexer.doctor.postgres_storage import check_disk, check_replication, check_synchronous
 from tests.memory import server_folder
 from warehouse_schema.embedded import EmbeddedPostgres
+from warehouse_schema.engine import warehouse_url
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.migrate import migrate
 
@@ -190,14 +191,14 @@ def test_more_pools_than_connections_are_found(url: URL) -> None:
     wide = replace(settings, network=replace(settings.network, evm=tuple(many)), nodes=nodes)
     found = faults(list(check_postgres(DoctorContext(wide))))
     assert list(found) == ["postgres.connections"]
-    assert "followers 195" in found["postgres.connections"]
+    assert "followers 273" in found["postgres.connections"]
 
 
 def test_figures_of_pools_are_those_of_the_processes() -> None:
     from api.server import MAX_WORKERS, THREADS
     from pipelines.storage import _POOL_SIZE
 
-    assert (API_WORKER, MAX_API_WORKERS) == (THREADS + 1, MAX_WORKERS)
+    assert (API_WORKER, MAX_API_WORKERS) == (THREADS + 2, MAX_WORKERS)
     assert DAGSTER_PROCESS == _POOL_SIZE
 
 
@@ -257,6 +258,14 @@ def test_lagging_standby_and_forgotten_slot_are_found(
     run(url, "SELECT pg_drop_replication_slot('gone')")
     assert "standby pg_receivewal is streaming" in lagging.problem
     assert "slot gone is not read" in lagging.problem
+
+
+def test_standby_that_no_commit_waits_for_is_found(url: URL) -> None:
+    two_hosts = warehouse_url("postgresql://u@a,b/d?target_session_attrs=read-write")
+    with connected(url) as conn:
+        assert check_synchronous(url, conn, "").seen == "no standby is declared"
+        found = check_synchronous(two_hosts, conn, "")
+    assert found.problem == "DATABASE_URL names a standby, and no commit waits for it"
 
 
 def test_pooler_that_drops_options_is_found(url: URL) -> None:

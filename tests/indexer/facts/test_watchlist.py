@@ -1,7 +1,7 @@
 """Watched addresses: looked up for a block, or listed if they are few."""
 
 import pytest
-from sqlalchemy import Connection, Engine, insert, text
+from sqlalchemy import Connection, Engine, event, insert, text
 from sqlalchemy.exc import IntegrityError
 
 from indexer.config.networks import load_network
@@ -76,3 +76,30 @@ def test_malformed_row_is_skipped_with_an_alarm(engine: Engine, indexer_engine: 
     with engine.connect() as connection:
         [alarm] = open_alarms(connection)
     assert (alarm.chain, alarm.kind, alarm.subject) == (EVM.id, "watched_address", "no address")
+
+
+def test_address_stored_after_the_recent_list_was_read_is_found(engine: Engine) -> None:
+    watchlist = StoredWatchlist(EVM, engine.begin)
+    assert set(watchlist.recent_up_to(10) or ()) == set(EVM.watched)
+    with engine.begin() as connection:
+        watch(connection, (EVM.id, FIRST))
+    watchlist.refresh()
+    assert set(watchlist.intersection([FIRST])) == {FIRST}
+    assert set(watchlist.addresses_up_to(10) or ()) == {*EVM.watched, FIRST}
+
+
+def test_recent_list_is_read_once_in_a_while(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("indexer.facts.watchlist._now", lambda: now)
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda _conn, _, sql, *__: statements.append(sql))
+    watchlist = StoredWatchlist(EVM, engine.begin)
+    # A second later, ten later while no block waits, and eleven after that without a pause.
+    for seconds, refresh, reads in ((0, False, 1), (1, True, 1), (10, True, 2), (21.5, False, 3)):
+        now = 1_000.0 + seconds
+        if refresh:
+            watchlist.refresh()
+        assert set(watchlist.recent_up_to(10) or ()) == set(EVM.watched)
+        assert len(statements) == reads

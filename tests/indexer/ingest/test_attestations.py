@@ -32,6 +32,7 @@ from indexer.facts.alarms import open_alarms
 from indexer.facts.cursors import Cursor, move_cursor, read_cursor
 from indexer.facts.messages import verified_attestations
 from indexer.facts.rows import EVENT_MAPPINGS, copy_into
+from indexer.facts.sessions import lease_session
 from indexer.ingest.attestations import PollProgress, poll, poll_attestations, poll_once
 from indexer.ingest.attestations.pacing import MIN_SECONDS, next_poll
 from indexer.ingest.attestations.record import REFUSED, UNVERIFIED
@@ -47,6 +48,7 @@ from tests.factories.transfers import (
     make_oft_sent,
     make_packet_sent,
 )
+from warehouse_schema import locks
 from warehouse_schema.events import cctp_burns, cctp_messages_sent
 from warehouse_schema.facts import cctp_attestations, message_polls, message_status
 from warehouse_schema.identifiers import (
@@ -915,7 +917,7 @@ def test_loop_prunes_polls(
     ingest(indexer_engine, make_mint(burn))
     assert len(due_at(indexer_engine)) == 1
     # Told to stop once it has begun and polled.
-    stops = chain([False, False], repeat(True))
+    stops = chain([False, False, False], repeat(True))
     poll_attestations(
         indexer_engine,
         NETWORK,
@@ -931,7 +933,7 @@ def test_loop_prunes_polls(
 
 def test_second_poller_is_refused(indexer_engine: Engine, iris: Iris) -> None:
     with (
-        poll._poller_lease(indexer_engine),
+        lease_session(indexer_engine, locks.POLLER, "", "held"),
         pytest.raises(FollowerConflict, match="another process asks"),
     ):
         poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)

@@ -1,7 +1,9 @@
 """Ingestion of ranges: each range once despite failures, and rewind after a reorg."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import pairwise
+from typing import Any
 
 import psycopg
 import pytest
@@ -25,6 +27,7 @@ from indexer.facts.status import chain_status
 from indexer.ingest import follow as following
 from indexer.ingest import ranges as drain
 from indexer.ingest.follow import follow
+from indexer.ingest.projections import apply_range
 from indexer.ingest.ranges import RangeProgress, follower_lease
 from indexer.ingest.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
@@ -107,11 +110,12 @@ def test_failed_range_writes_nothing(
     chain = make_chain(3)
     before = contents(indexer_engine)
 
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: Any) -> None:
+        apply_range(*arguments)
         raise RuntimeError("killed before commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(drain, "notify_ingested", fail)
+        patched.setattr(drain, "apply_range", fail)
         with pytest.raises(RuntimeError, match="killed before commit"):
             ingest_once(indexer_engine, chain, NETWORK)
     assert contents(indexer_engine) == before
@@ -360,7 +364,7 @@ def test_full_disk_is_not_retried(indexer_engine: Engine, monkeypatch: pytest.Mo
     def fail(*arguments: object) -> None:
         raise OperationalError("INSERT", {}, psycopg.errors.DiskFull("no space left on device"))
 
-    monkeypatch.setattr(drain, "notify_ingested", fail)
+    monkeypatch.setattr(drain, "apply_range", fail)
     with pytest.raises(OperationalError, match="no space left"):
         follow_to(indexer_engine, make_chain(2), 2)
 
@@ -459,13 +463,20 @@ def live(
     return chain
 
 
-def test_empty_block_costs_three_statements_and_copy(
-    indexer_engine: Engine,
+def test_empty_block_costs_one_statement_and_one_pipeline(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
     event.listen(
         indexer_engine, "before_cursor_execute", lambda conn, cursor, sql, *_: seen.append(sql)
     )
+    pipeline = psycopg.Connection.pipeline
+
+    def counted(self: "psycopg.Connection[Any]") -> AbstractContextManager[psycopg.Pipeline]:
+        seen.append("pipeline")
+        return pipeline(self)
+
+    monkeypatch.setattr(psycopg.Connection, "pipeline", counted)
     marks: list[int] = []
 
     def grow_and_mark(chain: LiveChain) -> None:
@@ -473,7 +484,9 @@ def test_empty_block_costs_three_statements_and_copy(
         grow(chain)
 
     live(indexer_engine, [grow_and_mark] * 5)
-    assert [after - before for before, after in pairwise(marks)] == [3] * 4
+    blocks_of = [seen[before:after] for before, after in pairwise(marks)]
+    assert [len(each) for each in blocks_of] == [2] * 4
+    assert all(each[0].startswith("WITH") and each[1] == "pipeline" for each in blocks_of)
 
 
 def test_head_is_requested_once(indexer_engine: Engine) -> None:

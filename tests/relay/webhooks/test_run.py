@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +12,14 @@ from sqlalchemy import Connection, Engine, func, select, text, update
 from standardwebhooks import Webhook
 
 from devnet.webhook_receiver import Posted, Receiver
-from indexer.errors import FollowerConflict, NodeUnavailable
-from relay.leases import lease_session
+from indexer.errors import NodeUnavailable
+from indexer.facts.sessions import lease_session
 from relay.webhooks import run, store
 from relay.webhooks.post import PROMPT_SECONDS, WebhookResponse
 from relay.webhooks.retrying import decide_retry
 from relay.webhooks.run import WebhookSender
 from relay.webhooks.status import failing_webhooks
+from tests.factories.leases import wait_for_standby
 from tests.factories.projections import address
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import (
@@ -35,6 +37,7 @@ from tests.factories.webhooks import (
 from tests.relay.webhooks.conftest import KEY, TIMEOUT, heard, sending
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.leases import RELAY_LEASES
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
 OTHER = address(9)
@@ -280,8 +283,8 @@ def test_unrecorded_attempt_is_repeated_with_same_id(
             with engine.connect() as conn:
                 conn.execute(
                     text(
-                        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype ="
-                        " 'advisory' AND classid = 7049"
+                        "SELECT pg_terminate_backend(session_pid) FROM relay.leases"
+                        " WHERE kind = 7049"
                     )
                 )
             answered.set()
@@ -335,13 +338,18 @@ def test_key_service_outage_counts_no_failed_attempt(
         assert {row.attempts for row in deliveries_of(conn, webhook)} == {1}
 
 
-def test_second_sender_raises_conflict(relay_engine: Engine, sender: WebhookSender) -> None:
-    with (
-        lease_session(relay_engine, locks.WEBHOOKS, "", "held"),
-        pytest.raises(FollowerConflict),
-        sending(relay_engine, sender),
-    ):
-        pass
+def test_second_sender_waits_as_standby(
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
+) -> None:
+    with engine.begin() as conn:
+        insert_webhook(conn, receiver.url)
+        insert_events(conn, 1)
+    with ExitStack() as stack:
+        with lease_session(relay_engine, locks.WEBHOOKS, "", "held", tables=RELAY_LEASES):
+            stack.enter_context(sending(relay_engine, sender))
+            wait_for_standby(engine, RELAY_LEASES, locks.WEBHOOKS, "")
+            assert receiver.received == []
+        assert heard(receiver, 1) == [1]
 
 
 def test_running_attempt_is_recorded_at_stop(

@@ -3,7 +3,8 @@
 The clock starts when the stand-in is asked to close a ledger in which a provider's rate changes; it
 stops when the answer of `GET /api/v1/orderbook` that holds the new rate has arrived. The API is
 asked on one connection, 10 ms after each answer; that pause and its own time are part of the
-figure. Follower and API run bare, each in a process of its own.
+figure. Follower, keeper (which publishes
+notifications) and API run bare, each in a process of its own.
 """
 
 import threading
@@ -15,7 +16,7 @@ from devnet.expectations import UNIT, Terms, TermsKey, decimal
 from devnet.local_http import local_client
 from devnet.order_book import OrderBook
 from devnet.scenario import PacedClient, real_time
-from devnet.services import api, choose_ports, follower
+from devnet.services import api, choose_ports, follower, keeper
 from devnet.stellar.accounts import keypair
 from devnet.world import Pace
 from tests.system.bench.site import Site, milliseconds, percentile, print_line, site, until
@@ -94,6 +95,7 @@ def _start(running: Site) -> str:
     ports = choose_ports()
     variables = services.environment(running.settings, ports)
     running.supervisor.run(follower(running.settings.network.stellar.id, variables))
+    running.supervisor.run(keeper(variables))
     running.supervisor.run(api(ports, variables))
     return ports.api_url
 

@@ -148,7 +148,7 @@ def _backfill_and_fold(task: Task) -> Measured:
 
 def _measured(task: Task, *, facts_alone: bool) -> Measured:
     def report(progress: BackfillProgress) -> None:
-        if facts_alone and progress.done == progress.last:
+        if facts_alone and progress.share == 1.0:
             raise FactsAreIn
 
     network, chain = _network(), _chain()

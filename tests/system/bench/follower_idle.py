@@ -77,7 +77,7 @@ def _orchestrated(running: Site) -> Shares:
     parts["page"] = start(services.webserver(ports, variables))
     parts["daemon"] = start(services.daemon(ports, variables))
     _await_commits(running, [chain.id for chain in running.settings.network.chains])
-    runs = follower_pids(running.settings, parts["code_server"])
+    runs = follower_pids(running.settings)
     _await_first_export(running)
     shares = _shares(
         running,

@@ -11,7 +11,6 @@ import time
 from typing import Any
 
 from devnet import services
-from devnet.supervisor import Child
 from devnet.world import Pace
 from tests.system.bench.site import Commits, Site, follower_pids, print_line, site
 
@@ -27,7 +26,7 @@ GRACE_SECONDS = 0.2
 def measure() -> dict[str, Any]:
     """Seconds of each of three kills, and the slowest."""
     with site(Pace(block_seconds=1, ledger_seconds=1)) as running:
-        code_server = _start(running)
+        _start(running)
         commits = [Commits(running.settings, chain.id) for chain in running.settings.network.chains]
         for each in commits:
             each.start()
@@ -36,7 +35,7 @@ def measure() -> dict[str, Any]:
         for _ in range(KILLS):
             running.supervisor.wait(PAUSE_SECONDS)
             killed = time.monotonic()
-            for pid in follower_pids(running.settings, code_server).values():
+            for pid in follower_pids(running.settings).values():
                 os.kill(pid, signal.SIGKILL)
             seconds.append(round(_wait_for_commit(commits, killed) - killed, 1))
             print_line(f"back after {seconds[-1]} s")
@@ -45,14 +44,13 @@ def measure() -> dict[str, Any]:
     return {"max_s": max(seconds), "seconds": seconds, "kills": KILLS}
 
 
-def _start(running: Site) -> Child:
+def _start(running: Site) -> None:
     ports = services.choose_ports()
     variables = services.environment(running.settings, ports)
-    code_server = running.supervisor.run(services.code_server(ports, variables))
+    running.supervisor.run(services.code_server(ports, variables))
     running.supervisor.run_together(
         services.webserver(ports, variables), services.daemon(ports, variables)
     )
-    return code_server
 
 
 def _wait_for_commit(commits: list[Commits], after: float) -> float:

@@ -16,14 +16,12 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 
 from devnet.databases import fresh_databases
 from devnet.services import demo_settings, environment, with_world
-from devnet.supervisor import Child, PostgresService, Supervisor
+from devnet.supervisor import PostgresService, Supervisor
 from devnet.world import Pace, World, start_world
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres, open_engine
-from tests.run_processes import run_pids
-from tests.system.bench.processor import owner_of_port
-from warehouse_schema import channels, locks
+from warehouse_schema import locks
 
 
 def print_line(line: str) -> None:
@@ -66,10 +64,14 @@ def site(pace: Pace) -> Iterator[Site]:
         shutil.rmtree(folder)
 
 
-class Commits(threading.Thread):
-    """Notes when each height of a chain was committed: the NOTIFY of the committing transaction.
+_COMMIT_POLL_SECONDS = 0.002
 
-    Times are `time.monotonic` of this process, which also runs the chain's clock.
+
+class Commits(threading.Thread):
+    """Notes when each height of a chain was committed, by polling its cursor.
+
+    Times are `time.monotonic` of this process, which also runs the chain's clock. They are up to
+    2 ms late, and a height that the next one follows at once has the next one's.
     """
 
     def __init__(self, settings: Settings, chain: str) -> None:
@@ -78,22 +80,22 @@ class Commits(threading.Thread):
         self._connection = psycopg.connect(
             url.render_as_string(hide_password=False), autocommit=True
         )
-        self._connection.execute(f"LISTEN {channels.INGESTED}")
         self._chain = chain
         self._over = threading.Event()
         self.seen: list[tuple[int, float]] = []
 
     def run(self) -> None:
-        """Listen until `stop`."""
-        while not self._over.is_set():
-            for notice in self._connection.notifies(timeout=0.2):
-                now = time.monotonic()
-                chain, _, height = notice.payload.rpartition(":")
-                if chain == self._chain:
-                    self.seen.append((int(height), now))
+        """Poll until `stop`."""
+        query = "SELECT height FROM facts.cursors WHERE chain = %s"
+        last = None
+        while not self._over.wait(_COMMIT_POLL_SECONDS):
+            row = self._connection.execute(query, (self._chain,)).fetchone()
+            if row != last and row is not None:
+                self.seen.append((row[0], time.monotonic()))
+                last = row
 
     def stop(self) -> None:
-        """End the listening."""
+        """End the polling."""
         self._over.set()
         self.join()
         self._connection.close()
@@ -110,23 +112,20 @@ class Commits(threading.Thread):
         raise ValueError(f"height {height} was never committed; the last was {self.seen[-1:]}")
 
 
-_SESSION = text("""
-    SELECT a.client_port FROM locks.leases AS l JOIN pg_stat_activity AS a USING (pid)
-     WHERE l.kind = :locks AND l.name = :chain
+_PROCESS = text("""
+    SELECT pid FROM locks.leases WHERE kind = :kind AND name = :chain AND expires_at > now()
 """)
 
 
-def follower_pids(settings: Settings, code_server: Child) -> dict[str, int]:
-    """The process of each chain's run: the one that holds the connection that holds its lock."""
+def follower_pids(settings: Settings) -> dict[str, int]:
+    """The process of each chain's run, which its lease names."""
     found = {}
-    # As the owner: roles see of other sessions no more than that they are there.
     engine = create_engine(database_url(settings), poolclass=NullPool)
     with engine.connect() as conn:
         for chain in settings.network.chains:
-            values = {"locks": locks.FOLLOWER, "chain": chain.id}
-            port = conn.execute(_SESSION, values).scalar_one()
+            values = {"kind": locks.FOLLOWER, "chain": chain.id}
             name = f"run_{chain.id.partition(':')[0].replace('eip155', 'evm')}"
-            found[name] = owner_of_port(port, run_pids(code_server.pid))
+            found[name] = conn.execute(_PROCESS, values).scalar_one()
     return found
 
 

@@ -21,13 +21,16 @@ from urllib.parse import urlsplit
 from sqlalchemy import Engine
 from sqlalchemy.engine import URL, make_url
 
+from indexer.facts.cursors import notify_ingested
 from indexer.orderbook.store import apply_ledgers
-from tests.factories.book import account, usdc
+from tests.factories.book import CHAIN, account, usdc
 from tests.factories.contract_model import ContractModel
-from tests.factories.streaming import ROOT, notify, serving
+from tests.factories.notifications import publishing
+from tests.factories.streaming import ROOT, serving
 from tests.system.bench.site import milliseconds, percentile, print_line, until
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import Height
 from warehouse_schema.migrate import migrate
 
 CLIENTS = 1_000
@@ -46,7 +49,7 @@ def measure() -> dict[str, Any]:
         many = {"ISTHMUS_STREAMS": str(CLIENTS), "ISTHMUS_STREAMS_PER_ADDRESS": str(CLIENTS)}
         with serving(url, home, workers=1, settings=many) as server:
             process = _only_child(server.process.pid)
-            with _listeners(server.url) as listeners:
+            with publishing(engine), _listeners(server.url) as listeners:
                 print_line(f"{CLIENTS} clients listen; load {os.getloadavg()[0]:.1f}")
                 for _ in range(WARM_UP):
                     _reprice(engine, model)
@@ -145,7 +148,7 @@ def _commit(engine: Engine, model: ContractModel) -> tuple[int, float]:
     ledger, events = model.close()
     with engine.connect() as connection, connection.begin() as transaction:
         apply_ledgers(connection, [ledger], events)
-        notify(connection, ledger.height)
+        notify_ingested(connection, CHAIN, Height(ledger.height))
         sent = time.monotonic()
         transaction.commit()
     return ledger.height, sent

@@ -32,7 +32,7 @@ from devnet.local_http import local_client
 from devnet.scenario import EVM_UNIT, real_time
 from devnet.stellar.accounts import PASSPHRASE, address
 from devnet.transfers import await_routes
-from isthmus_client import Deposit, EvmCalls, Outgoing, StellarTx
+from isthmus_client import Deposit, EvmCalls, Outgoing, StellarTx, to_decimal
 from tests.system.bench.site import milliseconds, percentile, print_line, until
 from tests.system.bench.transfers_site import TransfersSite, transfers_site
 
@@ -206,7 +206,7 @@ def _payment(site: TransfersSite, who: Customer, amount: int) -> Ready:
     there = address(PAYEE)
     quote = who.api.quote(
         "usdc-send",
-        amount,
+        to_decimal(amount, STELLAR),
         source_chain=STELLAR,
         source_address=who.account,
         dest_chain=STELLAR,
@@ -220,7 +220,7 @@ def _payment(site: TransfersSite, who: Customer, amount: int) -> Ready:
         account=who.account,
         chain=STELLAR,
         recipient=there,
-        amount=amount,
+        amount=to_decimal(amount, STELLAR),
     )
     action = who.api.action(wanted, devnet_bridges()).action
     if not isinstance(action, StellarTx):
@@ -236,7 +236,7 @@ def _send(site: TransfersSite, who: Customer, amount: int) -> Ready:
     """A signed transaction of the EVM chain, whose node makes a block of it at once."""
     quote = who.api.quote(
         "usdt0-deposit",
-        amount,
+        to_decimal(amount, EVM),
         source_chain=EVM,
         source_address=who.wallet,
         dest_address=who.account,
@@ -249,7 +249,7 @@ def _send(site: TransfersSite, who: Customer, amount: int) -> Ready:
         chain=EVM,
         payer=who.wallet,
         recipient=who.account,
-        amount=amount,
+        amount=to_decimal(amount, EVM),
     )
     action = who.api.action(wanted, devnet_bridges()).action
     if not isinstance(action, EvmCalls):

@@ -32,14 +32,21 @@ import warehouse_schema.facts
 import warehouse_schema.intake
 import warehouse_schema.projections
 import warehouse_schema.relay  # noqa: F401
-from warehouse_schema.metadata import LOCKS, metadata
+from warehouse_schema.metadata import LOCKS, NOTIFICATIONS, metadata
 
 _LEFT_OUT = {
     *("facts.orphans", "facts.alarms", "facts.changed_days", "facts.message_polls"),
     "projections.reconciliation",
     *(
         f"projections.{name}"
-        for name in ("transfer_events", "provider_days", "market_days", "route_days", "days_done")
+        for name in (
+            "transfer_events",
+            "provider_days",
+            "market_days",
+            "route_days",
+            "days_done",
+            "day_blocks",
+        )
     ),
 }
 _LEFT_OUT_COLUMNS = {"facts.cursors": {"safe_height", "final_height", "failure", "protocol_ahead"}}
@@ -73,7 +80,7 @@ def read_contents(url: str) -> Contents:
             {
                 name: _rows(connection, table)
                 for name, table in sorted(tables.items())
-                if name not in _LEFT_OUT and table.schema != LOCKS
+                if name not in _LEFT_OUT and table.schema not in (LOCKS, NOTIFICATIONS)
             }
         )
 

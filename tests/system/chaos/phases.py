@@ -1,7 +1,7 @@
 """Where in its work a follower is, as Postgres sees it: what a kill at this moment lands in.
 
-A follower holds its chain's lease on the session that writes (`indexer.ingest.ranges.follower`),
-and a transaction holds a row-exclusive lock on each table that it has written to. The order of the
+The row of its chain's lease names the session that writes (`warehouse_schema.leases`), and a
+transaction holds a row-exclusive lock on each table that it has written to. The order of the
 phases below is the order of a range's transaction.
 """
 
@@ -52,11 +52,8 @@ SELECT a.pid, a.state, a.query,
        ARRAY(SELECT l.relation::regclass::text FROM pg_locks AS l
              WHERE l.pid = a.pid AND NOT l.granted AND l.relation IS NOT NULL)
   FROM pg_stat_activity AS a
- WHERE a.pid = (SELECT pid FROM pg_locks
-                  JOIN locks.leases AS lease USING (pid)
-                 WHERE locktype = 'advisory' AND granted AND classid = lease.kind::bigint::oid
-                   AND objid = lease.key::oid AND lease.kind = %s AND lease.name = %s
-                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+ WHERE (a.pid, a.backend_start) =
+       (SELECT session_pid, session_started_at FROM locks.leases WHERE kind = %s AND name = %s)
 """
 
 

@@ -12,10 +12,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import LiteralString
+from typing import LiteralString, Protocol
 
 import psycopg
 from psycopg import sql
@@ -35,10 +35,11 @@ class NotDying(Exception):
 class Nursery:
     """The forking process, and what became of its children. Close it."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, prefix: Sequence[str] = ()) -> None:
+        """`prefix` is a command that runs another one, such as `ip netns exec NAME`."""
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.system.chaos.nursery"],
+                [*prefix, sys.executable, "-m", "tests.system.chaos.nursery"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -166,6 +167,26 @@ def last_line(log: Path) -> str:
         return ""
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1][:400] if lines else ""
+
+
+class KillableServer(Protocol):
+    """A Postgres, or a pair of them, that a run uses and kills."""
+
+    def url(self, database: str) -> str:
+        """libpq URL of a database."""
+        ...
+
+    def execute(self, statement: LiteralString, *names: str) -> None:
+        """Run a statement as the owner, with names quoted in the places of `{}`."""
+        ...
+
+    def start(self) -> None:
+        """Bring it back."""
+        ...
+
+    def kill_all(self) -> int:
+        """SIGKILL to all of its processes; how many there were."""
+        ...
 
 
 class Postgres:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import make_url
 
-from tests.system.chaos.processes import Nursery, Postgres
+from tests.system.chaos.processes import KillableServer, Nursery, Postgres
 from warehouse_schema.migrate import migrate
 
 TEMPLATE = "chaos_template"
@@ -49,7 +49,7 @@ def site() -> Iterator[Site]:
 
 
 @contextmanager
-def database(server: Postgres, name: str, template: str = TEMPLATE) -> Iterator[str]:
+def database(server: KillableServer, name: str, template: str = TEMPLATE) -> Iterator[str]:
     """A fresh clone of a template, by its libpq URL; dropped afterwards, sessions and all."""
     create_database(server, name, template)
     try:
@@ -58,6 +58,6 @@ def database(server: Postgres, name: str, template: str = TEMPLATE) -> Iterator[
         server.execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
 
 
-def create_database(server: Postgres, name: str, template: str) -> None:
+def create_database(server: KillableServer, name: str, template: str) -> None:
     """A clone of a template that nobody is connected to."""
     server.execute("CREATE DATABASE {} TEMPLATE {}", name, template)

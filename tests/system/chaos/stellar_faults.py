@@ -7,7 +7,7 @@ ledgers go. Not among them: an event that is simply missing, which no other answ
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -237,6 +237,8 @@ class FaultyStellarNode:
 
     def __init__(self, upstream: str, *, seed: int) -> None:
         self._rng = random.Random(seed)
+        self.watch: Callable[[Sequence[Call]], None] = lambda _: None
+        """Called with the call of each request, before it is passed on."""
         self._upstream = upstream
         self._lock = threading.Lock()
         self._injected: list[list[Any]] = []
@@ -274,6 +276,7 @@ class FaultyStellarNode:
         """The answer to one request."""
         call = orjson.loads(body)
         with self._lock:
+            self.watch([call])
             exchange = Exchange([call], self._ask, random.Random(self._rng.random()))
             faults = [fault for fault, _ in self._injected]
             drawn, rate = self._by_chance

@@ -5,26 +5,29 @@ python -m tests.system.drill [NAME …]
 
 import json
 import os
+import shutil
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.system.drill import clock
 from tests.system.drill.faults import DRILLS, Drill
 from tests.system.drill.monitoring import Monitoring, start_monitoring
 from tests.system.drill.runbook import CommandFailed, run_commands, section_of, stand_ins
-from tests.system.drill.system import System, running_system
+from tests.system.drill.system import DrillFailed, System, running_system
 
-FIRE_SECONDS, RESOLVE_SECONDS, READY_SECONDS = 60.0, 90.0, 120.0
+FIRE_SECONDS, RESOLVE_SECONDS, OVER_SECONDS, READY_SECONDS = 60.0, 90.0, 60.0, 120.0
 _POLL_SECONDS = 0.25
-
-
-class Failed(Exception):
-    """A drill did not go as it must."""
 
 
 def main(names: list[str]) -> int:
     """Run these drills, or all."""
+    missing = missing_packages()
+    if missing:
+        sys.stderr.write(f"missing: apt-get install {' '.join(missing)}\n")
+        return 1
     drills = [each for each in DRILLS if not names or each.name in names or each.alert in names]
     failures = 0
     with (
@@ -50,16 +53,35 @@ def main(names: list[str]) -> int:
     return 1 if failures else 0
 
 
+def missing_packages() -> list[str]:
+    """Debian's packages that are not installed here."""
+    programs = {
+        "prometheus": "prometheus",
+        "prometheus-alertmanager": "prometheus-alertmanager",
+        clock.COMPILER: "gcc libc6-dev",
+    }
+    return [packages for name, packages in programs.items() if shutil.which(name) is None]
+
+
 def _run(system: System, monitoring: Monitoring, drill: Drill, path: str) -> dict[str, Any]:
     result: dict[str, Any] = {"fault": drill.name, "alert": drill.alert, "planted": drill.planted}
+    with monitoring.recording() as seen:
+        _go_through(system, monitoring, drill, path, result)
+    others = sorted({str(alert) for alert in seen if alert.name != drill.alert})
+    if others:
+        result["problem"] = f"{result.get('problem', '')} others fired: {others}".strip()
+    return result
+
+
+def _go_through(
+    system: System, monitoring: Monitoring, drill: Drill, path: str, result: dict[str, Any]
+) -> None:
     steps = result["runbook"] = []
-    others: set[str] = set()
     section, mended = section_of(drill.alert), False
-    began = time.monotonic()
     try:
         drill.inject(system)
         began = time.monotonic()
-        labels = _wait_for_alert(monitoring, drill.alert, others)
+        labels = _wait_for_alert(monitoring, drill.alert)
         result["fired_after_s"] = round(time.monotonic() - began, 1)
         environment = _environment(system, labels, path)
         # `isthmus status` exits with 1 while there is a problem.
@@ -70,41 +92,45 @@ def _run(system: System, monitoring: Monitoring, drill: Drill, path: str) -> dic
         if section.do is not None:
             run_commands(section.do, environment, codes=(0,))
             steps.append("do")
-        _wait_for_end(monitoring, drill.alert, others)
+        _wait_for_end(monitoring)
         result["resolved_after_s"] = round(time.monotonic() - mended_at, 1)
-        run_commands(section.over, environment, codes=(0,))
+        _await_success(section.over, environment)
         steps.append("over")
-    except (Failed, CommandFailed) as problem:
+    except (DrillFailed, CommandFailed) as problem:
         result["problem"] = str(problem)
         if not mended:
             drill.mend(system)
             if section.do is not None:
                 environment = _environment(system, {}, path)
                 run_commands(section.do, environment, codes=tuple(range(256)))
-    if others:
-        result["problem"] = f"{result.get('problem', '')} others fired: {sorted(others)}".strip()
-    return result
 
 
-def _wait_for_alert(monitoring: Monitoring, name: str, others: set[str]) -> dict[str, str]:
+def _wait_for_alert(monitoring: Monitoring, name: str) -> dict[str, str]:
     deadline = time.monotonic() + FIRE_SECONDS
     while time.monotonic() < deadline:
-        active = monitoring.active()
-        others |= {str(alert) for alert in active if alert.name != name}
-        for alert in active:
+        for alert in monitoring.active():
             if alert.name == name:
                 return alert.labels
         time.sleep(_POLL_SECONDS)
-    raise Failed(f"{name} did not fire within {FIRE_SECONDS:g} s")
+    raise DrillFailed(f"{name} did not fire within {FIRE_SECONDS:g} s")
 
 
-def _wait_for_end(monitoring: Monitoring, name: str, others: set[str]) -> None:
-    deadline = time.monotonic() + RESOLVE_SECONDS
-    while active := monitoring.active():
-        others |= {str(alert) for alert in active if alert.name != name}
-        if time.monotonic() > deadline:
-            raise Failed(f"did not end: {sorted(map(str, active))}")
-        time.sleep(_POLL_SECONDS)
+def _wait_for_end(monitoring: Monitoring) -> None:
+    left = monitoring.wait_until_quiet(RESOLVE_SECONDS)
+    if left:
+        raise DrillFailed(f"did not end: {sorted(map(str, left))}")
+
+
+def _await_success(commands: str, environment: Mapping[str, str]) -> None:
+    """Run commands until they succeed. Raises `CommandFailed` if they do not in time."""
+    deadline = time.monotonic() + OVER_SECONDS
+    while True:
+        try:
+            return run_commands(commands, environment, codes=(0,))
+        except CommandFailed:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(1)
 
 
 def _environment(system: System, labels: dict[str, str], path: str) -> dict[str, str]:

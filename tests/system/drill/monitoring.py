@@ -1,6 +1,9 @@
 """Prometheus and Alertmanager of Debian, with the rules and routes of `deploy/prometheus`."""
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from tests.system.drill.system import System
 FOLDER = ROOT / "deploy" / "prometheus"
 SCRAPE_SECONDS = 2
 """Against 10 s in the example. Rules and their durations are as shipped."""
+_POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,29 @@ class Monitoring:
         found = httpx.get(f"{self._url}/api/v2/alerts", params=asked, timeout=10.0).json()
         return [Alert(each["labels"]["alertname"], each["labels"]) for each in found]
 
+    @contextmanager
+    def recording(self) -> Iterator[list[Alert]]:
+        """All alerts that are active at some time while the block runs."""
+        seen: list[Alert] = []
+        over = threading.Event()
+
+        def record() -> None:
+            while not over.wait(_POLL_SECONDS):
+                seen.extend(alert for alert in self.active() if alert not in seen)
+
+        thread = threading.Thread(target=record, daemon=True)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            over.set()
+            thread.join()
+
     def wait_until_quiet(self, seconds: float) -> list[Alert]:
         """Wait for the end of all alerts; those that are left after so long."""
         deadline = time.monotonic() + seconds
         while (left := self.active()) and time.monotonic() < deadline:
-            time.sleep(0.5)
+            time.sleep(_POLL_SECONDS)
         return left
 
 

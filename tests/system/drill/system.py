@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Engine, create_engine
 
 from devnet import circle, services
+from devnet.customers import Purse, open_accounts
 from devnet.databases import fresh_databases
 from devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
 from devnet.local_http import HOST
@@ -26,14 +27,32 @@ from indexer.config.metrics import follower_metrics
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres
+from indexer.facts.cursors import Cursor, read_cursor
 from tests.system.chaos.stellar_faults import FaultyStellarNode
 from tests.system.drill.certificates import TlsSite
 from tests.system.faults.proxy import FaultyHttp
+from warehouse_schema.identifiers import ChainId
 
 LEDGER_SECONDS = 1.0
 CLOCK_BEHIND = 5
 """Seconds of the ledgers' times behind the clock."""
 DISK_BYTES = 8 * 1024 * 1024
+PROVIDER = "drill provider"
+"""Devnet identity with USDC on Stellar."""
+_POLL_SECONDS = 0.25
+
+
+class DrillFailed(Exception):
+    """A drill did not go as it must."""
+
+
+def wait_until(condition: Callable[[], bool], about: str, *, seconds: float = 60.0) -> None:
+    """Return once the condition holds. Raises `DrillFailed` after so long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise DrillFailed(f"{about}: not within {seconds:g} s")
+        time.sleep(_POLL_SECONDS)
 
 
 class Ledgers(threading.Thread):
@@ -72,6 +91,8 @@ class System:
     postgres: PostgresService
     settings: Settings
     world: World
+    first_empty_block: int
+    """Height from which on the EVM chain has no contract of ours."""
     evm_nodes: tuple[FaultyHttp, FaultyHttp]
     stellar_node: FaultyStellarNode
     ledgers: Ledgers
@@ -92,12 +113,12 @@ class System:
     circle_doors: ExitStack = field(default_factory=ExitStack)
 
     @property
-    def evm(self) -> str:
+    def evm(self) -> ChainId:
         """CAIP-2 id of the EVM chain."""
         return self.settings.network.evm[0].id
 
     @property
-    def stellar(self) -> str:
+    def stellar(self) -> ChainId:
         """CAIP-2 id of the Stellar chain."""
         return self.settings.network.stellar.id
 
@@ -111,13 +132,42 @@ class System:
         self.children[name] = child
         self.supervisor.start(child)
 
+    def install(self, name: str, command: Sequence[str]) -> None:
+        """Change what a process runs, from its next start on."""
+        self.specs[name] = replace(self.specs[name], command=command)
+
+    def configure(self, **changes: str) -> None:
+        """Change the configuration of all processes, from their next start on."""
+        self.variables |= changes
+        for name, spec in self.specs.items():
+            self.specs[name] = replace(spec, environment={**spec.environment, **changes})
+
+    def cursor(self, chain: ChainId) -> Cursor:
+        """How far a chain is ingested. Raises `DrillFailed` before its first range."""
+        with self.owner.connect() as conn:
+            found = read_cursor(conn, chain)
+        if found is None:
+            raise DrillFailed(f"{chain} has no cursor")
+        return found
+
     def kill(self, name: str) -> None:
         """End a process for good, as a fault does."""
         self.children[name].stop()
 
+    def stop(self) -> None:
+        """End every process of the service."""
+        for child in self.children.values():
+            child.ask_to_stop()
+        for child in self.children.values():
+            child.stop()
+
     def followers(self) -> list[str]:
         """Names of the followers' processes."""
-        return [name for name in self.specs if name.startswith("follow-")]
+        return [self.follower(chain.id) for chain in self.settings.network.chains]
+
+    def follower(self, chain: ChainId) -> str:
+        """Name of a chain's follower."""
+        return services.follower(chain, {}).name
 
     def start_circle(self) -> None:
         """The attestation service at its port."""
@@ -154,6 +204,8 @@ def running_system() -> Iterator[System]:
         ledgers = Ledgers(client)
         ledgers.start()
         doors.callback(ledgers.stop)
+        # Friendbot would close ledgers of its own.
+        open_accounts({PROVIDER: Purse({"usdc": 100 * 10**7}, {})}, world.stellar, world.evm)
         attestations = doors.enter_context(circle.reading(world.evm_url, world.stellar_url))
         certificate = make_certificate(folder / "keys")
         receiver = doors.enter_context(receiving(certificate))
@@ -165,7 +217,8 @@ def running_system() -> Iterator[System]:
             settings.network.stellar.id: (stellar_node.url,),
         }
         settings = replace(settings, nodes=nodes)
-        owner = create_engine(database_url(settings))
+        # Postgres is restarted meanwhile.
+        owner = create_engine(database_url(settings), pool_pre_ping=True)
         doors.callback(owner.dispose)
         backup_file = folder / "backup.info"
         backup_file.touch()
@@ -183,6 +236,7 @@ def running_system() -> Iterator[System]:
             postgres=postgres,
             settings=settings,
             world=world,
+            first_empty_block=int(world.evm.rpc("eth_blockNumber"), 16) + 1,
             evm_nodes=evm_nodes,
             stellar_node=stellar_node,
             ledgers=ledgers,
@@ -198,6 +252,8 @@ def running_system() -> Iterator[System]:
         )
         doors.callback(system.circle_doors.close)
         system.start_circle()
+        # Before the nodes that they ask.
+        doors.callback(system.stop)
         _start_processes(system, certificate)
         yield system
 

@@ -7,12 +7,11 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from devnet.evm_node import AnvilProcess
+from tests.factories.emptying import delete_all_rows
 from tests.system.faults.proxy import FaultyNode
 from tests.system.faults.soak import shorten_pauses
 from tests.system.faults.world import Followed, Node
 from warehouse_schema.engine import make_engine
-from warehouse_schema.lock_tables import rows
-from warehouse_schema.metadata import metadata
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +48,7 @@ class Warehouse:
 
     def empty(self) -> None:
         with self.owner.begin() as conn:
-            for table in reversed(metadata.sorted_tables):
-                if table is not rows:  # The migration makes the rows to be locked.
-                    conn.execute(table.delete())
+            delete_all_rows(conn)
 
     def dispose(self) -> None:
         self.owner.dispose()

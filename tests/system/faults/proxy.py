@@ -29,6 +29,8 @@ class FaultyHttp:
     def __init__(self, upstream: str, *, host: str = "127.0.0.1", seed: int = 0) -> None:
         self.rng = random.Random(seed)
         self.requests = 0
+        self.watch: Callable[[Sequence[Call]], None] = lambda _: None
+        """Called with the calls of each request, before it is passed on."""
         self._upstream = upstream
         self._lock = threading.RLock()
         self._injected: list[tuple[Fault, int]] = []
@@ -80,6 +82,7 @@ class FaultyHttp:
     def _respond(self, calls: list[Call]) -> Response:
         with self._lock:
             self.requests += 1
+            self.watch(calls)
             exchange = Exchange(calls, self._ask, random.Random(self.rng.random()))
             faults = [*(fault for fault, _ in self._injected), *self._drawn()]
         for fault in faults:

@@ -36,6 +36,6 @@ def find_chromium(environment: Mapping[str, str] = os.environ) -> str:
             return found
     missing = f"{VARIABLE} is {wanted!r}, and that" if wanted else f"None of {', '.join(NAMES)}"
     raise NoBrowser(
-        f"{missing} is no program here. The market page is tested in Chromium: install it "
+        f"{missing} is no program here. The pages are tested in Chromium: install it "
         f"(Debian: apt-get install chromium), or name one in {VARIABLE}."
     )

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import delete
 from sqlalchemy.engine import URL
 
+from tests.system.page.bridge import Bridge, running_bridge
 from tests.system.page.chromium import FLAGS, NoBrowser, find_chromium
 from tests.system.page.live import LiveMarket, furnish
 from tests.system.page.serving import Serving
@@ -98,6 +99,13 @@ def square(clone: Callable[[], URL], homes: Callable[[], Path]) -> Iterator[Town
     town.close()
 
 
+@pytest.fixture(scope="session")
+def bridge(clone: Callable[[], URL], homes: Callable[[], Path]) -> Iterator[Bridge]:
+    """The whole service on local chains."""
+    with running_bridge(clone(), homes()) as running:
+        yield running
+
+
 @pytest.fixture
 def empty_town(database: URL, homes: Callable[[], Path]) -> Iterator[Town]:
     """A server before the first ledger."""
@@ -117,13 +125,13 @@ def town(empty_town: Town) -> Town:
 
 @pytest.fixture
 def visits(browser: Browser) -> Iterator[Callable[..., Visit]]:
-    """Call it with a town, and Playwright's options of a context, for a tab.
+    """Call it with a town or a bridge, and Playwright's options of a context, for a tab.
 
     What no page of ours may do (ask another host, complain on the console) fails the test.
     """
     opened: list[Visit] = []
 
-    def visit(town: Town, **options: Any) -> Visit:
+    def visit(town: Town | Bridge, **options: Any) -> Visit:
         opened.append(Visit(browser, town.url, **options))
         return opened[-1]
 

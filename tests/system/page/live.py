@@ -6,12 +6,15 @@ Its ledgers close at the time of day unless told otherwise.
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 from sqlalchemy import Engine, text
 
 from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import CHAIN, account, usdc
 from tests.factories.contract_model import ContractModel
+from tests.factories.projections import insert_day_done, insert_market_day
 from warehouse_schema import channels
 from warehouse_schema.identifiers import Bytes32, Height
 
@@ -92,6 +95,31 @@ class LiveMarket:
         """Escrow taken back."""
         self.contracts.withdraw(account(name), usdc(amount))
 
+    def closed_days(self) -> None:
+        """Thirty closed days up to yesterday, as the daily job writes them.
+
+        In EUR both sides on two rails, with days on which nothing was settled; in USD one day.
+        """
+        yesterday = datetime.now(UTC).date() - timedelta(days=1)
+        with self._engine.begin() as connection:
+            insert_day_done(connection, yesterday)
+            for ago in range(30):
+                day, drift = yesterday - timedelta(days=ago), Decimal(ago * 7 % 11) / 1000
+                for number, (direction, rail, rate) in enumerate(
+                    [
+                        ("onramp", "revolut", "0.941"),
+                        ("onramp", "wise", "0.948"),
+                        ("offramp", "revolut", "0.915"),
+                    ]
+                ):
+                    if (ago + number) % 6 == 0:
+                        continue
+                    released = 25 + 10 * number + ago
+                    fiat = str((Decimal(rate) + drift) * released)
+                    market = {"direction": direction, "rail": rail, "currency": "EUR"}
+                    insert_market_day(connection, day, released=released, fiat=fiat, **market)
+            insert_market_day(connection, yesterday, rail="venmo", currency="USD")
+
     def order(
         self, name: str, amount: int | str, direction: str, rail: str, currency: str
     ) -> Bytes32:
@@ -123,6 +151,7 @@ def furnish(market: LiveMarket) -> None:
         market.order("davi", "64.5", "onramp", "pix", "BRL")
         market.order("femi", "33.3333333", "onramp", "wise", "USD")
     market.close()
+    market.closed_days()
 
 
 def _found(market: LiveMarket) -> None:

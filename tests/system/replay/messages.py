@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from indexer.bridges.cctp.attestation import recover_attesters
 from indexer.bridges.cctp.events import MessageReceived, MessageSent
-from indexer.bridges.cctp.message import CctpMessage, parse_message, recover_attesters
+from indexer.bridges.cctp.message import CctpMessage, parse_message
 from indexer.chains.events import Event
 from tests.system.replay import recordings
 from tests.system.replay.movements import key_of

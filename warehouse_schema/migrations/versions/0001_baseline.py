@@ -36,6 +36,10 @@ def upgrade() -> None:
     op.execute(
         "COMMENT ON SCHEMA locks IS 'Which process may write what. Written by the indexer alone; the api cannot read it.'"
     )
+    op.execute("CREATE SCHEMA notifications")
+    op.execute(
+        "COMMENT ON SCHEMA notifications IS 'What commits announce. Queued by each of them, sent by the indexer alone.'"
+    )
     op.create_table(
         "rate_counts",
         sa.Column(
@@ -75,6 +79,13 @@ def upgrade() -> None:
             nullable=False,
             comment="Database clock",
         ),
+        sa.Column(
+            "revoked_by",
+            sa.BigInteger(),
+            server_default=sa.text("pg_current_xact_id()::text::bigint"),
+            nullable=False,
+            comment="Transaction that wrote the row: a process reads what it has not seen",
+        ),
         sa.PrimaryKeyConstraint("jti", name=op.f("pk_revoked_tokens")),
         schema="access",
         comment="Tokens of ours that were logged out before they expired",
@@ -83,6 +94,13 @@ def upgrade() -> None:
         op.f("ix_revoked_tokens_expires_at"),
         "revoked_tokens",
         ["expires_at"],
+        unique=False,
+        schema="access",
+    )
+    op.create_index(
+        op.f("ix_revoked_tokens_revoked_by"),
+        "revoked_tokens",
+        ["revoked_by"],
         unique=False,
         schema="access",
     )
@@ -178,6 +196,7 @@ def upgrade() -> None:
         schema="facts",
         comment="What an operator must look at. One open row for each (chain, kind, subject)",
     )
+    op.create_index("ix_alarms_cleared_at", "alarms", ["cleared_at"], unique=False, schema="facts")
     op.create_index(
         "uq_alarms_open",
         "alarms",
@@ -292,8 +311,19 @@ def upgrade() -> None:
     op.create_table(
         "backfills",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
-        sa.Column("first", sa.BigInteger(), nullable=False, comment="First height of the range"),
-        sa.Column("last", sa.BigInteger(), nullable=False, comment="Last height of the range"),
+        sa.Column(
+            "range_first", sa.BigInteger(), nullable=False, comment="First height of the backfill"
+        ),
+        sa.Column(
+            "range_last", sa.BigInteger(), nullable=False, comment="Last height of the backfill"
+        ),
+        sa.Column(
+            "first",
+            sa.BigInteger(),
+            nullable=False,
+            comment="First height of the span, a part that one process reads",
+        ),
+        sa.Column("last", sa.BigInteger(), nullable=False, comment="Last height of the span"),
         sa.Column(
             "done",
             sa.BigInteger(),
@@ -317,9 +347,11 @@ def upgrade() -> None:
             comment="Database clock",
         ),
         sa.CheckConstraint("folded <= done AND done <= last", name=op.f("ck_backfills_in_order")),
-        sa.PrimaryKeyConstraint("chain", "first", "last", name=op.f("pk_backfills")),
+        sa.PrimaryKeyConstraint(
+            "chain", "range_first", "range_last", "first", name=op.f("pk_backfills")
+        ),
         schema="facts",
-        comment="Backfills under way, and how far each is. A row goes when its backfill is finished",
+        comment="Spans of backfills under way, and how far each is. Rows go with the last one",
     )
     op.create_table(
         "blocks",
@@ -2741,29 +2773,98 @@ def upgrade() -> None:
             comment="What it may be done to: a chain, an account; empty where there is one",
         ),
         sa.Column(
-            "key",
+            "term",
             sa.BigInteger(),
             server_default=sa.text("0"),
             nullable=False,
-            comment="Second number of the advisory lock that the session holds; new for each",
+            comment="Fencing token: one more each time that a process takes the lease",
+        ),
+        sa.Column(
+            "host",
+            sa.Text(),
+            server_default=sa.text("''"),
+            nullable=False,
+            comment="Machine of the process, for people",
         ),
         sa.Column(
             "pid",
             sa.Integer(),
             server_default=sa.text("0"),
             nullable=False,
-            comment="Postgres process of the session; the lease ends with it",
+            comment="Its process id there, for people",
         ),
         sa.Column(
-            "login",
+            "since",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When it was taken, database clock",
+        ),
+        sa.Column(
+            "expires_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When another process may take it, database clock; null while it is free",
+        ),
+        sa.Column(
+            "session_pid",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Postgres process of the session whose transactions it protects",
+        ),
+        sa.Column(
+            "session_started_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="Start of that session: another process of Postgres may get its number",
+        ),
+        sa.PrimaryKeyConstraint("kind", "name", name=op.f("pk_leases")),
+        sa.UniqueConstraint("kind", "name", "term", name=op.f("uq_leases_kind_name_term")),
+        schema="locks",
+        comment="Which process follows a chain, backfills it, polls a service or computes days",
+    )
+    op.create_table(
+        "standbys",
+        sa.Column(
+            "kind", sa.Integer(), nullable=False, comment="What may be done: a number of locks.py"
+        ),
+        sa.Column(
+            "name",
+            sa.Text(),
+            nullable=False,
+            comment="What it may be done to: a chain, an account; empty where there is one",
+        ),
+        sa.Column(
+            "host",
             sa.Text(),
             server_default=sa.text("''"),
             nullable=False,
-            comment="Database user of the session",
+            comment="Machine of the process, for people",
         ),
-        sa.PrimaryKeyConstraint("kind", "name", name=op.f("pk_leases")),
+        sa.Column(
+            "pid",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Its process id there, for people",
+        ),
+        sa.Column(
+            "since",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Since when it waits, database clock",
+        ),
+        sa.Column(
+            "seen_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Its last heartbeat, database clock",
+        ),
+        sa.PrimaryKeyConstraint("kind", "name", "host", "pid", name=op.f("pk_standbys")),
         schema="locks",
-        comment="Which session follows a chain, backfills it, polls a service or computes days",
+        comment="Which processes wait for these leases",
     )
     op.create_table(
         "rows",
@@ -2779,6 +2880,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("kind", "number", name=op.f("pk_rows")),
         schema="locks",
         comment="Rows to be locked until commit: movements, stages, numbers of events",
+    )
+    op.create_table(
+        "queued",
+        sa.Column("channel", sa.Text(), nullable=False, comment="Name of a channel"),
+        sa.Column("payload", sa.Text(), nullable=False, comment="Text in the channel's format"),
+        schema="notifications",
+        comment="Notifications of committed transactions that the publisher has not sent yet",
+        prefixes=["UNLOGGED"],
     )
     op.create_table(
         "book",
@@ -2858,9 +2967,39 @@ def upgrade() -> None:
             nullable=False,
             comment="Another one each time that the day was computed",
         ),
+        sa.Column(
+            "computed_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was computed, database clock",
+        ),
         sa.PrimaryKeyConstraint("figure", "day", name=op.f("pk_days_done")),
         schema="projections",
         comment="Which days were computed, and from which state of the facts. A day whose facts have changed since, or that has no row, is due",
+    )
+    op.create_table(
+        "day_blocks",
+        sa.Column("figure", sa.Text(), nullable=False, comment="As in days_done"),
+        sa.Column("day", sa.Date(), nullable=False, comment="UTC day, by block or ledger time"),
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column(
+            "height",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Last stored block of the day: the day's figures hold all facts up to it",
+        ),
+        sa.Column("block_hash", sa.Text(), nullable=False, comment="Its hash"),
+        sa.Column("block_time", sa.BigInteger(), nullable=False, comment="Its time"),
+        sa.ForeignKeyConstraint(
+            ["figure", "day"],
+            ["projections.days_done.figure", "projections.days_done.day"],
+            name=op.f("fk_day_blocks_figure_day"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("figure", "day", "chain", name=op.f("pk_day_blocks")),
+        schema="projections",
+        comment="Up to which block of which chain each computed day is complete",
     )
     op.create_table(
         "depth",
@@ -3070,7 +3209,7 @@ def upgrade() -> None:
         sa.Column("currency", sa.Text(), nullable=False, comment="ISO 4217 code"),
         sa.Column(
             "rails",
-            sa.ARRAY(sa.Text()),
+            sa.ARRAY(sa.Text(), as_tuple=True),
             nullable=False,
             comment="Rails with these very terms, sorted",
         ),
@@ -3413,7 +3552,12 @@ def upgrade() -> None:
         ),
         sa.Column("fee_bps", sa.BigInteger(), nullable=False, comment="Protocol fee, basis points"),
         sa.Column("verifier", sa.Text(), nullable=False, comment="Who may claim by proof"),
-        sa.Column("currencies", sa.ARRAY(sa.Text()), nullable=False, comment="ISO 4217 codes"),
+        sa.Column(
+            "currencies",
+            sa.ARRAY(sa.Text(), as_tuple=True),
+            nullable=False,
+            comment="ISO 4217 codes",
+        ),
         sa.PrimaryKeyConstraint("rail", name=op.f("pk_rails")),
         schema="projections",
         comment="Rails as last set",
@@ -3695,6 +3839,14 @@ def upgrade() -> None:
         comment="Where each transfer is, folded from intake, relay and facts",
     )
     op.create_index(
+        "ix_transfer_states_completed",
+        "transfer_states",
+        ["completed_at"],
+        unique=False,
+        schema="projections",
+        postgresql_where=sa.text("completed_at IS NOT NULL"),
+    )
+    op.create_index(
         "ix_transfer_states_confirming",
         "transfer_states",
         ["source_chain", "source_height"],
@@ -3840,8 +3992,7 @@ def upgrade() -> None:
         ),
         sa.CheckConstraint("duty IN ('deliver', 'sponsor')", name=op.f("ck_health_duty")),
         sa.CheckConstraint(
-            "problem IN ('halted', 'unrecorded', 'balance', 'budget', 'node', 'draining') AND reason IS NOT NULL"
-            " OR problem IS NULL AND reason IS NULL",
+            "problem IN ('halted', 'unrecorded', 'balance', 'budget', 'node', 'draining') AND reason IS NOT NULL OR problem IS NULL AND reason IS NULL",
             name=op.f("ck_health_problem"),
         ),
         sa.CheckConstraint("well = (reason IS NULL)", name=op.f("ck_health_reason")),
@@ -3861,29 +4012,98 @@ def upgrade() -> None:
             comment="What it may be done to: a chain, an account; empty where there is one",
         ),
         sa.Column(
-            "key",
+            "term",
             sa.BigInteger(),
             server_default=sa.text("0"),
             nullable=False,
-            comment="Second number of the advisory lock that the session holds; new for each",
+            comment="Fencing token: one more each time that a process takes the lease",
+        ),
+        sa.Column(
+            "host",
+            sa.Text(),
+            server_default=sa.text("''"),
+            nullable=False,
+            comment="Machine of the process, for people",
         ),
         sa.Column(
             "pid",
             sa.Integer(),
             server_default=sa.text("0"),
             nullable=False,
-            comment="Postgres process of the session; the lease ends with it",
+            comment="Its process id there, for people",
         ),
         sa.Column(
-            "login",
+            "since",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When it was taken, database clock",
+        ),
+        sa.Column(
+            "expires_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When another process may take it, database clock; null while it is free",
+        ),
+        sa.Column(
+            "session_pid",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Postgres process of the session whose transactions it protects",
+        ),
+        sa.Column(
+            "session_started_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="Start of that session: another process of Postgres may get its number",
+        ),
+        sa.PrimaryKeyConstraint("kind", "name", name=op.f("pk_leases")),
+        sa.UniqueConstraint("kind", "name", "term", name=op.f("uq_leases_kind_name_term")),
+        schema="relay",
+        comment="Which process signs for an account, and which posts to webhooks",
+    )
+    op.create_table(
+        "standbys",
+        sa.Column(
+            "kind", sa.Integer(), nullable=False, comment="What may be done: a number of locks.py"
+        ),
+        sa.Column(
+            "name",
+            sa.Text(),
+            nullable=False,
+            comment="What it may be done to: a chain, an account; empty where there is one",
+        ),
+        sa.Column(
+            "host",
             sa.Text(),
             server_default=sa.text("''"),
             nullable=False,
-            comment="Database user of the session",
+            comment="Machine of the process, for people",
         ),
-        sa.PrimaryKeyConstraint("kind", "name", name=op.f("pk_leases")),
+        sa.Column(
+            "pid",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Its process id there, for people",
+        ),
+        sa.Column(
+            "since",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Since when it waits, database clock",
+        ),
+        sa.Column(
+            "seen_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Its last heartbeat, database clock",
+        ),
+        sa.PrimaryKeyConstraint("kind", "name", "host", "pid", name=op.f("pk_standbys")),
         schema="relay",
-        comment="Which session signs for an account, and which posts to webhooks",
+        comment="Which processes wait for these leases",
     )
     op.create_table(
         "obstacles",

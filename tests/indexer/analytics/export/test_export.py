@@ -268,7 +268,7 @@ def test_database_error_is_raised(ingested: Engine, tmp_path: Path) -> None:
 
     folder = ExportFolder(tmp_path)
     with folder.writing(), pytest.raises(ConnectionResetError, match="the server went away"):
-        folder.write("oft_sent", LAST, schema_of(oft_sent), broken())
+        folder.write("oft_sent", LAST, schema_of(oft_sent), broken(), {})
     assert not folder.file("oft_sent", LAST).exists()
 
 

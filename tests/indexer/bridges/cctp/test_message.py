@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
+from indexer.bridges.cctp.attestation import recover_attesters
 from indexer.bridges.cctp.message import (
     BurnMessage,
     CctpMessage,
@@ -12,7 +13,6 @@ from indexer.bridges.cctp.message import (
     forward_recipient,
     parse_burn_body,
     parse_message,
-    recover_attesters,
     source_bytes,
     transfer_tag,
 )

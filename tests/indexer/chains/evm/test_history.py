@@ -9,6 +9,7 @@ from eth_utils.crypto import keccak
 
 from indexer.addresses import evm_as_bytes32
 from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
+from indexer.chains.evm.blooms import bloom_of
 from indexer.chains.evm.history import (
     LOG_COLUMNS,
     MAX_RESPONSE_BYTES,
@@ -18,7 +19,6 @@ from indexer.chains.evm.history import (
 )
 from indexer.chains.evm.log_filters import MAX_RECIPIENTS
 from indexer.chains.evm.reader import EvmReader
-from indexer.chains.evm.receipts import bloom_of
 from indexer.config.networks import EvmChain
 from indexer.decode.evm import event_topics
 from indexer.errors import (

@@ -4,16 +4,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import rlp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from devnet.evm_node import AnvilProcess
+from indexer.chains.evm.blooms import bloom_of, may_hold
 from indexer.chains.evm.jsonrpc import JsonRpc
 from indexer.chains.evm.receipts import (
     UnknownReceiptType,
-    bloom_of,
     encoded_receipt,
     header_hash,
-    may_hold,
     receipts_root,
+    rlp_encode,
 )
 
 EMPTY_TRIE = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
@@ -179,3 +182,20 @@ def test_bloom_of_block_logs_equals_the_header(blocks: Blocks) -> None:
     assert bloom_of(items) == bloom
     assert all(may_hold(bloom, item) for item in items)
     assert not may_hold(bloom, REVERTER)
+
+
+rlp_items = st.recursive(
+    st.binary(max_size=70) | st.integers(min_value=0, max_value=2**256),
+    lambda items: st.lists(items, max_size=20),
+)
+
+
+@given(rlp_items)
+def test_rlp_is_that_of_the_library(item: Any) -> None:
+    assert rlp_encode(item) == rlp.encode(item)
+
+
+@pytest.mark.parametrize("size", [0, 1, 55, 56, 255, 256, 70_000])
+def test_rlp_of_long_bytes_and_lists_is_that_of_the_library(size: int) -> None:
+    for item in (b"\x7f" * size, [b"\x80"] * size, b"\x80" * size):
+        assert rlp_encode(item) == rlp.encode(item)

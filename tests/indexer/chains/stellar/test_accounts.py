@@ -28,7 +28,7 @@ from indexer.errors import (
     RetryableChainError,
     WrongChain,
 )
-from indexer.ingest.readers import open_accounts
+from indexer.ingest.stellar_readers import open_accounts
 from tests.factories.accounts import entries_answer, make_account_entry, make_trustline_entry
 from tests.factories.stellar_events import account
 from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, RpcError, serving

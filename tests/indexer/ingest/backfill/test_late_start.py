@@ -39,7 +39,7 @@ def heights(engine: Engine) -> list[int]:
 def test_history_joins_followed_blocks(indexer_engine: Engine) -> None:
     chain = make_followed_chain(indexer_engine)
     (progress,) = run(indexer_engine, chain, 1, 19)
-    assert (progress.done, progress.events, progress.share) == (19, 19, 1.0)
+    assert (progress.committed, progress.events, progress.share) == (19, 19, 1.0)
     assert heights(indexer_engine) == [*range(1, 31)]
     assert block_faults(indexer_engine, ETHEREUM) == []
     assert differences(indexer_engine, LATE_START) == []
@@ -86,7 +86,7 @@ def test_wide_range_is_halved(indexer_engine: Engine) -> None:
     chain = make_followed_chain(indexer_engine)
     chain.max_range = 5
     progress = run(indexer_engine, chain, 1, 19)
-    assert [step.done for step in progress][-1] == 19
+    assert [step.committed for step in progress][-1] == 19
     assert len(progress) > 3
 
 

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from indexer.facts.backfills import Backfill
+from indexer.facts.backfills import BackfillTotals
 from indexer.ingest.backfill.progress import BackfillProgress, Meter
 from tests.factories.fake_chain import ETHEREUM
 from warehouse_schema.identifiers import Height
 
-BEGUN = Backfill(ETHEREUM, Height(1), Height(1_000), Height(0), Height(0), 0)
+BEGUN = BackfillTotals(ETHEREUM, Height(1), Height(1_000), committed=0, folded=0, events=0)
 
 
-def at(done: int, folded: int, events: int) -> Backfill:
-    return replace(BEGUN, done=Height(done), folded=Height(folded), events=events)
+def at(committed: int, folded: int, events: int) -> BackfillTotals:
+    return replace(BEGUN, committed=committed, folded=folded, events=events)
 
 
 def test_rates_are_of_this_run():
@@ -52,7 +52,7 @@ def test_time_left_is_unknown_at_start():
 
 def test_progress_line():
     progress = BackfillProgress(
-        ETHEREUM, Height(1), Height(1_000), Height(500), 20_000, "facts", 0, 20.0, 1_234.5
+        ETHEREUM, Height(1), Height(1_000), 500, 20_000, "facts", 0, 20.0, 1_234.5
     )
     assert str(progress) == (
         "eip155:1 1–1000 facts [███████████████···············]  50.0% 20 blocks/s"

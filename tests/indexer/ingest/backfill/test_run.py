@@ -18,7 +18,7 @@ from indexer.decode.evm import event_topics
 from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
 from indexer.facts.checks import block_faults
 from indexer.ingest.backfill import BackfillProgress, backfill, chunks, commit, fetch
-from indexer.ingest.backfill.commit import backfill_lease
+from indexer.ingest.backfill_lease import backfill_lease
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
@@ -112,7 +112,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_columnar_rows_equal_object_rows(indexer_engine: Engine, expected: Any):
     reports = run(indexer_engine, make_chain())
     assert stored(indexer_engine) == expected
-    assert (reports[-1].done, reports[-1].events, reports[-1].share) == (LAST, 2 * LAST, 1.0)
+    assert (reports[-1].committed, reports[-1].events, reports[-1].share) == (LAST, 2 * LAST, 1.0)
     assert {progress.step for progress in reports} == {"facts"}
     assert block_faults(indexer_engine, ETHEREUM) == []
     assert differences(indexer_engine, NETWORK) == []
@@ -342,7 +342,8 @@ def test_other_differences_are_found_during_backfill(indexer_engine: Engine):
 
 
 def test_backfill_row_constraints(engine: Engine):
-    row = {"chain": ETHEREUM, "first": 1, "last": 9, "done": 5, "folded": 5, "events": 0}
+    whole = {"range_first": 1, "range_last": 9, "first": 1, "last": 9}
+    row = {"chain": ETHEREUM, **whole, "done": 5, "folded": 5, "events": 0}
     with engine.begin() as conn:
         conn.execute(backfills.insert().values(row))
     for wrong in ({"done": 10}, {"folded": 6}):

@@ -1,30 +1,30 @@
-"""Backfill spans: read in parallel by several processes, committed in order."""
+"""Backfill spans: read and committed beside each other by any processes, then folded."""
 
+import multiprocessing
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
+from sqlalchemy.engine import make_url
 
-from indexer.errors import ConfigurationError, FollowerConflict, RangeRefused
+from indexer.errors import ConfigurationError, FollowerConflict, InconsistentAnswer, RangeRefused
+from indexer.facts.backfills import unfinished_totals
 from indexer.facts.checks import block_faults
 from indexer.ingest.backfill import (
     BackfillProgress,
     Span,
     backfill,
-    chunk_queue,
-    earlier_spans,
+    commit,
+    fetch,
     finish_backfill,
     ingest_span,
     plan_spans,
     run,
 )
-from indexer.ingest.backfill.chunk_queue import open_queue
-from indexer.ingest.backfill.chunks import chunk_of_range
-from indexer.ingest.backfill.commit import backfill_lease
+from indexer.ingest.backfill_lease import backfill_lease
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
@@ -32,22 +32,17 @@ from tests.factories.ingesting import ingest_once
 from tests.indexer.ingest.backfill.test_run import (
     LAST,
     NETWORK,
-    config,
     ignore,
     make_chain,
     reading,
     stored,
     under_way,
 )
+from warehouse_schema.engine import make_engine
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import Height
 
 WHOLE: Span = (Height(1), Height(LAST))
-
-
-@pytest.fixture(autouse=True)
-def _alert(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(earlier_spans, "_POLL_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -57,6 +52,13 @@ def expected(engine: Engine, indexer_engine: Engine) -> dict[str, list[Any]]:
     rows = stored(indexer_engine)
     empty(engine, "facts.alarms")
     return rows
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of a few blocks."""
+    monkeypatch.setattr(fetch, "FIRST_BLOCKS", 4)
+    monkeypatch.setattr(fetch, "CHUNK_EVENTS", 8)
 
 
 def empty(engine: Engine, *also: str) -> None:
@@ -73,14 +75,17 @@ def plan(engine: Engine, wide: int | None = 7, *, whole: Span = WHOLE) -> list[S
 def bring(
     engine: Engine,
     span: Span,
-    folder: Path,
     *,
     report: Callable[[BackfillProgress], None] = ignore,
     check: Callable[[], None] = lambda: None,
     node: FakeEvmNode | None = None,
 ) -> None:
     with reading(node or FakeEvmNode(make_chain())) as reader:
-        ingest_span(engine, reader, NETWORK, WHOLE, span, folder, report, check)
+        ingest_span(engine, reader, NETWORK, WHOLE, span, report, check)
+
+
+def finish(engine: Engine) -> None:
+    finish_backfill(engine, NETWORK, ETHEREUM, WHOLE, ignore)
 
 
 def heights(engine: Engine) -> list[int]:
@@ -91,10 +96,12 @@ def heights(engine: Engine) -> list[int]:
 # The plan
 
 
-def test_spans_cover_range_once(indexer_engine: Engine):
-    assert plan(indexer_engine, 25) == [(1, 25), (26, 50), (51, 60)]
-    assert plan(indexer_engine, 60) == [(1, 60)]
-    assert plan(indexer_engine, None) == [(1, 60)]
+@pytest.mark.parametrize(
+    ("blocks", "spans"),
+    [(25, [(1, 25), (26, 50), (51, 60)]), (60, [(1, 60)]), (None, [(1, 60)])],
+)
+def test_spans_cover_range_once(indexer_engine: Engine, blocks: int | None, spans: list[Span]):
+    assert plan(indexer_engine, blocks) == spans
 
 
 @pytest.mark.parametrize(("least", "spans"), [(1, 3), (25, 3), (40, 2)])
@@ -108,109 +115,131 @@ def test_span_count_and_size_are_bounded(
     assert (planned[0][0], planned[-1][1]) == WHOLE
 
 
-def test_plan_omits_committed_blocks(indexer_engine: Engine, tmp_path: Path):
-    first, second, *_ = plan(indexer_engine, 25)
-    bring(indexer_engine, first, tmp_path)
-    assert plan(indexer_engine, 25) == [second, (51, 60)]
-    assert plan(indexer_engine, 10)[0] == (26, 35)
+def test_second_plan_keeps_spans_that_are_not_done(indexer_engine: Engine):
+    first, second, third = plan(indexer_engine, 25)
+    bring(indexer_engine, second)
+    assert plan(indexer_engine, 25) == [first, third]
+    # Steps of the first plan may be under way: another size would take their rows from them.
+    assert plan(indexer_engine, 10) == [first, third]
 
 
-def test_invalid_range_is_refused_before_reading(indexer_engine: Engine):
+def test_invalid_range_is_refused_before_reading(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
     with pytest.raises(RangeRefused, match="up to 79, not 85"):
         plan(indexer_engine, whole=(Height(1), Height(85)))
+    monkeypatch.setattr(run, "PLAN_TIMEOUT", 0.0)
     busy = pytest.raises(FollowerConflict, match="another backfill")
     with backfill_lease(indexer_engine, ETHEREUM), busy:
         plan(indexer_engine)
 
 
-# The order
+# Spans beside each other
 
 
-def test_spans_give_equal_rows(indexer_engine: Engine, expected: Any, tmp_path: Path):
+@pytest.mark.parametrize("order", [1, -1], ids=["upwards", "downwards"])
+def test_spans_in_any_order_give_equal_rows(indexer_engine: Engine, expected: Any, order: int):
     reports: list[BackfillProgress] = []
-    for span in plan(indexer_engine):
-        bring(indexer_engine, span, tmp_path, report=reports.append)
-    finish_backfill(indexer_engine, NETWORK, ETHEREUM, WHOLE, reports.append)
-    done = [progress.done for progress in reports]
-    assert done == sorted(done)
-    assert (done[-1], reports[-1].events) == (LAST, 2 * LAST)
+    for span in plan(indexer_engine)[::order]:
+        bring(indexer_engine, span, report=reports.append)
+        assert block_faults(indexer_engine, ETHEREUM) == []
+        assert differences(indexer_engine, NETWORK) == []
+    finish(indexer_engine)
+    committed = [progress.committed for progress in reports]
+    assert committed == sorted(committed)
+    assert (committed[-1], reports[-1].events) == (LAST, 2 * LAST)
     assert stored(indexer_engine) == expected
     assert under_way(indexer_engine) == []
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_later_span_waits_for_earlier(indexer_engine: Engine, expected: Any, tmp_path: Path):
-    """The last span begins first, and each of the others when the one above it waits."""
-    spans = plan(indexer_engine, 20)
-    reports: list[BackfillProgress] = []
-    nodes = [FakeEvmNode(make_chain()) for _ in spans]
+@pytest.mark.usefixtures("small")
+def test_parallel_processes_give_equal_rows(indexer_engine: Engine, expected: Any):
+    spans = plan(indexer_engine, 9)
     with ThreadPoolExecutor(len(spans)) as pool:
-        for place in reversed(range(len(spans))):
-            waits = threading.Event()
-            pool.submit(
-                bring,
-                indexer_engine,
-                spans[place],
-                tmp_path,
-                report=reports.append,
-                check=waits.set,
-                node=nodes[place],
-            )
-            assert waits.wait(20), f"{spans[place]} was not read"
-            if place:
-                assert heights(indexer_engine) == []
-    for node, (first, last) in zip(nodes, spans, strict=True):
-        assert (min(node.ranges)[0], max(node.ranges)[1]) == (first, last)
-    assert [progress.done for progress in reports] == sorted(progress.done for progress in reports)
-    finish_backfill(indexer_engine, NETWORK, ETHEREUM, WHOLE, ignore)
+        for brought in [pool.submit(bring, indexer_engine, span) for span in spans]:
+            brought.result(60)
+    finish(indexer_engine)
     assert stored(indexer_engine) == expected
 
 
-def test_queue_on_disk_is_bounded(
-    indexer_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Chunks of one block: the first that is kept fills the disk, and few more are asked for."""
-    monkeypatch.setattr(chunk_queue, "MAX_BYTES", 1)
-    monkeypatch.setattr("indexer.ingest.backfill.fetch.FIRST_BLOCKS", 1)
-    monkeypatch.setattr("indexer.ingest.backfill.fetch.CHUNK_EVENTS", 1)
-    node, looks = FakeEvmNode(make_chain()), [0]
-
-    class Enough(Exception):
-        """It was looked at often enough."""
-
-    def look() -> None:
-        looks[0] += 1
-        if looks[0] == 20:
-            raise Enough
-
-    with pytest.raises(Enough):
-        bring(indexer_engine, (Height(30), Height(LAST)), tmp_path, check=look, node=node)
-    assert 1 <= len(node.ranges) <= 5
-    assert heights(indexer_engine) == []
+@pytest.mark.usefixtures("small")
+def test_two_processes_of_one_span_commit_each_chunk_once(indexer_engine: Engine, expected: Any):
+    """As when a broker delivers a task again whose worker it took for lost."""
+    (span,) = plan(indexer_engine, LAST)
+    reports: list[BackfillProgress] = []
+    with ThreadPoolExecutor(2) as pool:
+        twice = [pool.submit(bring, indexer_engine, span, report=reports.append) for _ in range(2)]
+        for brought in twice:
+            brought.result(60)
+    finish(indexer_engine)
+    assert reports[-1].events == 2 * LAST
+    assert stored(indexer_engine) == expected
 
 
-def test_stalled_earlier_span_raises(
-    indexer_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(earlier_spans, "STALL_SECONDS", 0.05)
-    with pytest.raises(
-        FollowerConflict, match="block 1 comes before 30, and nothing was committed"
-    ):
-        bring(indexer_engine, (Height(30), Height(LAST)), tmp_path)
+@pytest.mark.usefixtures("small")
+def test_process_of_an_ended_backfill_writes_nothing(indexer_engine: Engine, expected: Any):
+    """A process that lost its connection for a while, and whose span another one finished."""
+    (span,) = plan(indexer_engine, LAST)
+    goes_on, waits = threading.Event(), threading.Event()
+
+    def check() -> None:
+        waits.set()
+        assert goes_on.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(bring, indexer_engine, span, check=check)
+        assert waits.wait(60)
+        bring(indexer_engine, span)
+        finish(indexer_engine)
+        goes_on.set()
+        with pytest.raises(FollowerConflict):
+            late.result(60)
+    bring(indexer_engine, span)
+    assert stored(indexer_engine) == expected
+    assert under_way(indexer_engine) == []
 
 
-def test_span_waits_for_lease(indexer_engine: Engine, tmp_path: Path):
-    """The one before has committed its last chunk and not let go of the lock yet; or a swap."""
+def test_chunk_waits_for_lease(indexer_engine: Engine):
+    """Of a swap, or of a backfill in one process; and that waits for the chunk's transaction."""
+    (span,) = plan(indexer_engine, LAST)
     waits = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         with backfill_lease(indexer_engine, ETHEREUM):
-            brought = pool.submit(
-                bring, indexer_engine, WHOLE, tmp_path, check=waits.set, report=ignore
-            )
+            brought = pool.submit(bring, indexer_engine, span, check=waits.set)
             assert waits.wait(20)
             assert heights(indexer_engine) == []
         brought.result(20)
     assert heights(indexer_engine) == [*range(1, LAST + 1)]
+
+
+def test_chunk_gives_up_on_a_lease_that_is_held_for_long(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    (span,) = plan(indexer_engine, LAST)
+    monkeypatch.setattr(commit, "LEASE_TIMEOUT", 0.0)
+    busy = pytest.raises(FollowerConflict, match="another backfill")
+    with backfill_lease(indexer_engine, ETHEREUM), busy:
+        bring(indexer_engine, span)
+    assert heights(indexer_engine) == []
+
+
+def test_spans_of_two_histories_do_not_join(indexer_engine: Engine, expected: Any):
+    """Committed at the same time, neither sees the other's blocks; so the end compares them."""
+    other = FakeChain(NETWORK)
+    other.grow(90, fork="other")
+    low, high = plan(indexer_engine, 30)
+    bring(indexer_engine, low)
+    with indexer_engine.connect() as conn:
+        hidden = conn.execute(select(blocks).where(blocks.c.height == 30)).mappings().one()
+        conn.execute(blocks.delete().where(blocks.c.height == 30))
+        conn.commit()
+        bring(indexer_engine, high, node=FakeEvmNode(other))
+        conn.execute(blocks.insert().values(**hidden))
+        conn.commit()
+    with pytest.raises(InconsistentAnswer, match="block 31 does not join below"):
+        finish(indexer_engine)
+    assert under_way(indexer_engine) == []
 
 
 # Killed
@@ -220,85 +249,72 @@ class Killed(Exception):
     """The process ends here."""
 
 
-def test_killed_span_is_planned_from_progress(
-    indexer_engine: Engine, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("indexer.ingest.backfill.fetch.FIRST_BLOCKS", 4)
-    monkeypatch.setattr("indexer.ingest.backfill.fetch.CHUNK_EVENTS", 8)
-
+@pytest.mark.usefixtures("small")
+def test_killed_span_resumes_from_progress(indexer_engine: Engine, expected: Any):
     def die(progress: BackfillProgress) -> None:
-        if progress.done >= 34:
+        if progress.committed >= 34:
             raise Killed
 
-    first, second, _ = plan(indexer_engine, 25)
-    bring(indexer_engine, first, tmp_path, report=die)
+    first, second, third = plan(indexer_engine, 25)
+    bring(indexer_engine, first, report=die)
     with pytest.raises(Killed):
-        bring(indexer_engine, second, tmp_path, report=die)
-    ((_, _, done, _),) = under_way(indexer_engine)
-    assert 34 <= done < 50
-    with pytest.raises(ConfigurationError, match=f"blocks from {done + 1} on are missing"):
-        finish_backfill(indexer_engine, NETWORK, ETHEREUM, WHOLE, ignore)
-    again = plan(indexer_engine, 9)
-    assert again[0] == (done + 1, done + 9)
-    # The steps of the run that was killed may be asked for once more, too: nothing is left to do.
-    bring(indexer_engine, (Height(1), Height(25)), tmp_path)
-    # And a process that nobody could reach may bring its own in: it and the new one mix.
-    bring(indexer_engine, (Height(26), Height(50)), tmp_path)
-    for span in again:
-        bring(indexer_engine, span, tmp_path)
-    finish_backfill(indexer_engine, NETWORK, ETHEREUM, WHOLE, ignore)
+        bring(indexer_engine, second, report=die)
+    with indexer_engine.connect() as conn:
+        (totals,) = unfinished_totals(conn)
+    assert 34 <= totals.committed < 50
+    with pytest.raises(ConfigurationError, match=r"blocks from .* on are missing"):
+        finish(indexer_engine)
+    assert plan(indexer_engine, 9) == [second, third]
+    node = FakeEvmNode(make_chain())
+    for span in (first, second, third):
+        bring(indexer_engine, span, node=node)
+    assert min(node.ranges)[0] == totals.committed + 1
+    finish(indexer_engine)
+    # As when the process that did it is killed before it can say so.
+    finish(indexer_engine)
     assert stored(indexer_engine) == expected
 
 
-def test_queue_leaves_no_files(indexer_engine: Engine, tmp_path: Path):
-    folder = tmp_path / "queue"
-
-    def look() -> None:
-        assert list(folder.iterdir()) == []
-        raise Killed
-
-    with pytest.raises(Killed):
-        bring(indexer_engine, (Height(30), Height(LAST)), folder, check=look)
-    assert list(folder.iterdir()) == []
+def test_one_process_continues_a_backfill_of_spans(indexer_engine: Engine, expected: Any):
+    _, second, _ = plan(indexer_engine, 25)
+    bring(indexer_engine, second)
+    node = FakeEvmNode(make_chain())
+    with reading(node) as reader:
+        backfill(indexer_engine, reader, NETWORK, *WHOLE, ignore)
+    assert not [each for each in node.ranges if 25 < each[0] <= 50]
+    assert stored(indexer_engine) == expected
 
 
-# The queue
+def _bring_in_a_child(url: str, database: str, span: Span) -> None:
+    from indexer.chains.evm.reader import EvmReader
+    from indexer.decode.evm import event_topics
+    from tests.indexer.ingest.backfill.test_run import config
+
+    fetch.FIRST_BLOCKS = fetch.MAX_BLOCKS_COLUMNAR = 1
+    engine = make_engine(make_url(database), role="indexer")
+    reader = EvmReader(config(), [url], event_topics)
+    ingest_span(engine, reader, NETWORK, WHOLE, span, ignore)
 
 
-def test_queued_chunks_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    chain = make_chain()
-    made = [
-        chunk_of_range(config(), chain.read(Height(first), Height(first + 9), []))
-        for first in (1, 11, 21)
-    ]
-    assert made[0].undecodable
-    assert made[1].movements is not None
-    with open_queue(tmp_path) as kept:
-        for _ in range(2):
-            for chunk in made:
-                kept.put(chunk)
-            assert list(kept.drain()) == made
-            assert list(kept.drain()) == []
-        monkeypatch.setattr(chunk_queue, "MAX_BYTES", 100)
-        full = [kept.is_full]
-        kept.put(made[0])
-        full.append(kept.is_full)
-        assert list(kept.drain()) == made[:1]
-        assert [*full, kept.is_full] == [False, True, False]
-
-
-def test_unwritable_folder_is_named(tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(ConfigurationError, match=r"chunks cannot be kept in .*file/queue"),
-        open_queue(tmp_path / "file" / "queue"),
-    ):
-        pass
-    chunk = chunk_of_range(config(), make_chain().read(Height(1), Height(9), []))
-    with Path("/dev/full").open("r+b", buffering=0) as full:
-        kept = chunk_queue.ChunkQueue(full, tmp_path)
-        with pytest.raises(ConfigurationError, match="No space left on device"):
-            kept.put(chunk)
+def test_killed_process_leaves_whole_chunks(indexer_engine: Engine, expected: Any):
+    spans = plan(indexer_engine, 30)
+    database = indexer_engine.url.render_as_string(hide_password=False)
+    with reading(FakeEvmNode(make_chain())) as reader:
+        child = multiprocessing.get_context("spawn").Process(
+            target=_bring_in_a_child, args=(reader.urls[0], database, spans[1])
+        )
+        child.start()
+        deadline = threading.Event()
+        while len(heights(indexer_engine)) < 5:
+            assert child.is_alive()
+            deadline.wait(0.005)
+        child.kill()
+        child.join()
+    assert heights(indexer_engine) == [*range(31, under_way(indexer_engine)[-1][2] + 1)]
+    for span in spans:
+        bring(indexer_engine, span)
+    finish(indexer_engine)
+    assert stored(indexer_engine) == expected
 
 
 # The seam to what is followed
@@ -307,7 +323,7 @@ def test_unwritable_folder_is_named(tmp_path: Path):
 @pytest.mark.parametrize("start", range(2, 13))
 @pytest.mark.parametrize("replaced", [False, True], ids=["up to it", "beyond it"])
 def test_cutover_at_any_offset_keeps_every_row(
-    engine: Engine, indexer_engine: Engine, tmp_path: Path, start: int, replaced: bool
+    engine: Engine, indexer_engine: Engine, start: int, replaced: bool
 ):
     """A chain that is followed from a block on, filled in up to it, or over what was followed.
 
@@ -319,7 +335,7 @@ def test_cutover_at_any_offset_keeps_every_row(
     ingest_once(indexer_engine, chain, late)
     whole = (Height(1), Height(11 if replaced else start - 1))
     for span in plan_spans(indexer_engine, chain, late, *whole, 2):
-        ingest_span(indexer_engine, chain, late, whole, span, tmp_path, ignore)
+        ingest_span(indexer_engine, chain, late, whole, span, ignore)
         chain.grow(1, sends=2)
         ingest_once(indexer_engine, chain, late)
     finish_backfill(indexer_engine, late, ETHEREUM, whole, ignore)

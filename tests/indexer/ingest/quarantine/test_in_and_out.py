@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import Engine, select, text
 from stellar_sdk import scval
@@ -29,10 +28,12 @@ from indexer.facts.cursors import read_cursor
 from indexer.facts.status import chain_status
 from indexer.ingest import quarantine, ranges
 from indexer.ingest.backfill import backfill
+from indexer.ingest.projections import apply_range
 from indexer.ingest.quarantine import retry_untried
 from indexer.ingest.rebuild import differences
 from indexer.ingest.rescan import rescan
 from tests.factories.contents import contents
+from tests.factories.notifications import queued_notifications
 from tests.factories.quarantine import (
     OLDER,
     alarms,
@@ -85,11 +86,12 @@ def test_quarantine_is_atomic_with_cursor(
 ) -> None:
     empty = contents(indexer_engine)
 
-    def fail(*_: Any) -> None:
+    def fail(*arguments: Any) -> None:
+        apply_range(*arguments)
         raise RuntimeError("killed before commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ranges, "notify_ingested", fail)
+        patched.setattr(ranges, "apply_range", fail)
         with pytest.raises(RuntimeError, match="killed before commit"):
             by_an_older_build(indexer_engine, reader, history().sent)
     assert contents(indexer_engine) == empty
@@ -149,14 +151,11 @@ def test_release_notifies_stream(
 ) -> None:
     by_an_older_build(indexer_engine, reader, history().terms)
     assert messages(indexer_engine) == []
-    with psycopg.connect(
-        indexer_engine.url.set(drivername="postgresql").render_as_string(hide_password=False),
-        autocommit=True,
-    ) as listening:
-        listening.execute(f"LISTEN {channels.INGESTED}")
+    with indexer_engine.connect() as conn:
+        before = queued_notifications(conn, channels.INGESTED)
         tried(indexer_engine)
-        (note,) = listening.notifies(timeout=10, stop_after=1)
-    assert note.payload == f"{DEVNET.id}:{history().last}"
+        payload = f"{DEVNET.id}:{history().last}"
+        assert queued_notifications(conn, channels.INGESTED) == sorted([*before, payload])
     ((is_gone, entry),) = messages(indexer_engine)
     assert (is_gone, entry["provider"]) == (False, history().provider)
 

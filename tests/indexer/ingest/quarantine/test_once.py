@@ -16,7 +16,7 @@ from indexer.errors import (
 from indexer.facts import quarantine as rows
 from indexer.facts import store
 from indexer.ingest import quarantine
-from indexer.ingest.backfill.commit import backfill_lease
+from indexer.ingest.backfill_lease import backfill_lease
 from indexer.ingest.quarantine import retry, retry_untried
 from indexer.ingest.rebuild import differences
 from tests.factories.contents import contents

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.system.bench.processor import owner_of_port
-from tests.system.chaos.processes import Nursery, Postgres, children_of, kill, last_line
+from tests.system.chaos.processes import KillableServer, Nursery, children_of, kill, last_line
 from tests.system.chaos.transfers.aim import AFTER, BEFORE, Aim, Point, tables_of
 from tests.system.chaos.transfers.outcome import Run
 from tests.system.chaos.transfers.points import POINTS, Doors, Met, Sessions
@@ -98,7 +98,7 @@ class Crew:
 
     def __init__(
         self,
-        postgres: Postgres,
+        postgres: KillableServer,
         url: str,
         processes: Sequence[Process],
         chance: random.Random,

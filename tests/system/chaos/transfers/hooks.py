@@ -90,7 +90,7 @@ class Hooks:
 
     def __init__(self, receiver: Receiver, key: str, chance: random.Random, rate: float) -> None:
         """`key` is the public one that all is signed with, `whpk_…`."""
-        self._url, self._key = receiver.url, key
+        self.url, self._key = receiver.url, key
         self._chance, self._rate = chance, rate
         self._mutex = threading.Lock()
         self._is_well = threading.Event()
@@ -109,7 +109,7 @@ class Hooks:
         with self._mutex:
             path = f"/{len(self._by_path)}"
             self._by_path[f"/hooks{path}"] = self.places[name] = place
-        place.webhook = wallet.be_told(f"{self._url}{path}")
+        place.webhook = wallet.be_told(f"{self.url}{path}")
 
     def look(self, name: str, wallet: Wallet) -> bool:
         """See what the service says of a place; whether it owes it nothing."""

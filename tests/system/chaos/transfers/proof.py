@@ -72,7 +72,7 @@ def prove_checker(site: Site, seed: int) -> list[str]:
     Raises `CheckerFailed`.
     """
     run = Run(seed)
-    with staged(site, seed, len(KINDS), run) as stage:
+    with staged(site.folder, site.postgres, site.nursery, seed, len(KINDS), run) as stage:
         stage.play(in_peace=True)
         stage.judge()
         if run.problems:

@@ -37,6 +37,7 @@ from indexer.config.settings import operator_variable, variable_suffix
 from isthmus_client import ClientError, Login, SignIn, Transfer
 from tests.system.chaos.chains import CHAINS, EVM, HOST, STELLAR, Chains, fresh_chains
 from tests.system.chaos.faults import FaultyNodes
+from tests.system.chaos.processes import KillableServer, Nursery
 from tests.system.chaos.site import Site, database
 from tests.system.chaos.transfers.checker import judge, supply
 from tests.system.chaos.transfers.circle import SlowAttestations
@@ -83,7 +84,9 @@ def transfers_run(site: Site, seed: int, *, transfers: int = TRANSFERS) -> Run:
     began = time.monotonic()
     run = Run(seed)
     with ExitStack() as doors:
-        stage = doors.enter_context(staged(site, seed, transfers, run))
+        stage = doors.enter_context(
+            staged(site.folder, site.postgres, site.nursery, seed, transfers, run)
+        )
         stage.play()
         stage.judge()
     run.seconds = round(time.monotonic() - began, 1)
@@ -91,14 +94,16 @@ def transfers_run(site: Site, seed: int, *, transfers: int = TRANSFERS) -> Run:
 
 
 @contextmanager
-def staged(site: Site, seed: int, transfers: int, run: Run) -> "Iterator[Stage]":
+def staged(
+    place: Path, postgres: KillableServer, nursery: Nursery, seed: int, transfers: int, run: Run
+) -> "Iterator[Stage]":
     """All that a run of so many transfers needs, gone afterwards."""
     chance = random.Random(seed)
     name = f"chaos_transfers_{seed}"
-    folder = site.folder / name
+    folder = place / name
     folder.mkdir()
     with ExitStack() as doors:
-        url = doors.enter_context(database(site.postgres, name))
+        url = doors.enter_context(database(postgres, name))
         chains = doors.enter_context(fresh_chains(folder, chance))
         ledgers = doors.enter_context(closing(Ledgers(chains.stellar_url)))
         ledgers.close_ledger(close_time_ms=int(time.time() - 60) * 1000)
@@ -119,10 +124,10 @@ def staged(site: Site, seed: int, transfers: int, run: Run) -> "Iterator[Stage]"
         )
         api_url = f"http://{HOST}:{free_port()}"
         crew = Crew(
-            site.postgres,
+            postgres,
             url,
             [
-                Process(each, site.nursery, folder / f"{each.name.replace(' ', '-')}.log")
+                Process(each, nursery, folder / f"{each.name.replace(' ', '-')}.log")
                 for each in _specs(folder, url, nodes, iris, api_url, certificate)
             ],
             random.Random(chance.random()),
@@ -364,9 +369,8 @@ class Stage:
             played.react(shown)
             self._meddle(shown)
         except _REFUSALS as error:
-            told = f"{played.what} of {played.who.name}: {_sentence(error)}"
-            if told not in self.run.findings:
-                self.run.findings.append(told)
+            finding = f"{played.what} of {played.who.name}: {_sentence(error)}"
+            self.run.findings += [finding] if finding not in self.run.findings else []
             return
         if shown.stage == played.stage:
             self.shown[transfer] = shown

@@ -54,6 +54,9 @@ class Mischief:
     """Transactions of others, to lie with."""
     transfers: list[str] = field(default_factory=list)
     webhooks: list[str] = field(default_factory=list)
+    submitted: list[tuple[str, str]] = field(default_factory=list)
+    """Transfer and transaction (a hash, or a signed envelope) of each submission that the API has
+    acknowledged."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wants(self) -> bool:
@@ -182,9 +185,16 @@ class Wallet(Isthmus):
                 # Taken back by its chain, and comes again.
                 raise NotReached(str(error)) from error
 
+        return self._submitted(tx_hash, submit)
+
+    def _submitted(self, tx: str, submit: Callable[[], Transfer]) -> Transfer:
+        """The answer to a submission, which is sent twice at once now and then."""
         if not self._mischief.wants():
-            return self._again(submit)
-        return self._twice("submitted twice at once", lambda: self._again(submit))
+            shown = self._again(submit)
+        else:
+            shown = self._twice("submitted twice at once", lambda: self._again(submit))
+        self._mischief.submitted.append((shown.id, tx))
+        return shown
 
     def submit_stellar(self, transfer_id: str, signed_xdr: str) -> Transfer:
         if self._mischief.wants():
@@ -203,9 +213,7 @@ class Wallet(Isthmus):
             except Conflict as error:
                 return self._had(transfer_id, error)
 
-        if not self._mischief.wants():
-            return self._again(submit)
-        return self._twice("submitted twice at once", lambda: self._again(submit))
+        return self._submitted(signed_xdr, submit)
 
     def be_told(self, url: str) -> str:
         """Have it posted there what comes; the webhook's id. Somebody has to send by then."""

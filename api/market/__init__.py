@@ -1,1 +1,0 @@
-"""`/`: the market page, which reads the public API. `static/` is served as is: no build step."""

@@ -1,0 +1,1 @@
+"""Several API machines: PgBouncer, a streaming replica, HAProxy, and restarts."""

@@ -1,0 +1,1 @@
+"""Backfills, daily figures and exports on several workers, and what they survive; `make engine`."""
