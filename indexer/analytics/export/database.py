@@ -12,16 +12,12 @@ from typing import Any
 
 from sqlalchemy import Table
 
-from indexer.analytics.export.files import DayMarker, ExportFolder, sync_folder
+from indexer.analytics.export.files import DayMarker, ExportFolder, open_duckdb, quoted, sync
 from indexer.analytics.export.tables import SETS, ExportSet
 from indexer.errors import ConfigurationError
 
 COMPLETENESS = "completeness"
 """Table of the file: set, day, chain, and the last block that the day's rows go up to."""
-
-
-_OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-"""Nothing is read but the folder's files: no extension is fetched or loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +34,9 @@ def write_database(folder: Path, file: Path) -> DatabaseWritten:
     """Write the complete days of an export folder into one DuckDB file.
 
     A table has the columns of its files and `day`, with their comments. Raises
-    `ConfigurationError` without the package duckdb or without any complete day, and
-    `FollowerConflict` when another process exports into the folder.
+    `ConfigurationError` without any complete day, and `FollowerConflict` when another process
+    exports into the folder.
     """
-    try:
-        import duckdb
-    except ImportError:
-        raise ConfigurationError("a DuckDB file needs the package: isthmus[duckdb]") from None
     files = ExportFolder(folder)
     scratch = file.with_name(f".{file.name}.writing")
     with files.writing():
@@ -55,7 +47,7 @@ def write_database(folder: Path, file: Path) -> DatabaseWritten:
         # Left by a killed process.
         for left in (scratch, scratch.with_name(f"{scratch.name}.wal")):
             left.unlink(missing_ok=True)
-        with closing(duckdb.connect(str(scratch), config=dict(_OFFLINE))) as database:
+        with closing(open_duckdb(str(scratch), files.spill)) as database:
             rows = {
                 table.name: _copy(database, table, [files.file(table.name, day) for day in marks])
                 for what, marks in days.items()
@@ -63,10 +55,9 @@ def write_database(folder: Path, file: Path) -> DatabaseWritten:
                 for table in what.tables
             }
             _put_completeness(database, days)
-        with scratch.open("rb") as written:
-            os.fsync(written.fileno())
+        sync(scratch)
         os.replace(scratch, file)
-        sync_folder(file.parent)
+        sync(file.parent)
     return DatabaseWritten(max(map(len, days.values())), rows)
 
 
@@ -84,8 +75,8 @@ def _copy(database: Any, table: Table, files: list[Path]) -> int:
     database.read_parquet(paths, hive_partitioning=True).create(table.name)
     for column in table.columns:
         if column.comment is not None:
-            quoted = column.comment.replace("'", "''")
-            database.execute(f"COMMENT ON COLUMN {table.name}.{column.name} IS '{quoted}'")
+            comment = quoted(column.comment)
+            database.execute(f"COMMENT ON COLUMN {table.name}.{column.name} IS {comment}")
     ((count,),) = database.table(table.name).count("*").fetchall()
     return int(count)
 

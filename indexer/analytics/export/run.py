@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, select
 
@@ -19,6 +20,9 @@ from indexer.analytics.watermarks import Watermarks, stored_watermarks, watermar
 from indexer.errors import DayStillOpen
 from indexer.facts import days
 from warehouse_schema.daily import days_done
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 logger = logging.getLogger(__name__)
 
@@ -71,17 +75,23 @@ def export(
     with engine.connect() as conn:
         check_days_closed(conn, what, wanted)
     snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
-    with files.writing():
+    with files.writing() as database:
         for day in wanted:
             with snapshots.connect() as conn:
-                written = _export_day(conn, what, files, day)
+                written = _export_day(conn, what, files, database, day)
             logger.info(
                 "exported set=%s day=%s rows=%d", what.name, day, sum(written.rows.values())
             )
             yield written
 
 
-def _export_day(conn: Connection, what: ExportSet, files: ExportFolder, day: date) -> DayWritten:
+def _export_day(
+    conn: Connection,
+    what: ExportSet,
+    files: ExportFolder,
+    database: "DuckDBPyConnection",
+    day: date,
+) -> DayWritten:
     # In this snapshot the day may have changed, or be open again.
     check_days_closed(conn, what, [day])
     state, heights = _states(conn, what)[day], locate_day(conn, day)
@@ -90,7 +100,9 @@ def _export_day(conn: Connection, what: ExportSet, files: ExportFolder, day: dat
     rows = {}
     for table in what.tables:
         frames = read_day(conn, table, day, heights)
-        rows[table.name] = files.write(table.name, day, schema_of(table), frames, complete_to)
+        rows[table.name] = files.write(
+            database, table.name, day, schema_of(table), frames, complete_to
+        )
     files.finish(what.name, day, DayMarker(state, rows, complete_to))
     return DayWritten(what.name, day, rows)
 

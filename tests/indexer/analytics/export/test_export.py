@@ -267,8 +267,9 @@ def test_database_error_is_raised(ingested: Engine, tmp_path: Path) -> None:
         raise ConnectionResetError("the server went away")
 
     folder = ExportFolder(tmp_path)
-    with folder.writing(), pytest.raises(ConnectionResetError, match="the server went away"):
-        folder.write("oft_sent", LAST, schema_of(oft_sent), broken(), {})
+    went_away = pytest.raises(ConnectionResetError, match="the server went away")
+    with folder.writing() as database, went_away:
+        folder.write(database, "oft_sent", LAST, schema_of(oft_sent), broken(), {})
     assert not folder.file("oft_sent", LAST).exists()
 
 
