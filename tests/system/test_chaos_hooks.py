@@ -94,6 +94,8 @@ def test_event_unknown_to_its_owner_is_a_problem() -> None:
     place.listed = place.listed[:2]
     [problem] = place.problems(ENDS)
     assert problem.endswith("_3 was told, and is no event")
+    place.taken_before = 2
+    assert place.problems(ENDS) == []
 
 
 class _Wallet:
