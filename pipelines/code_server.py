@@ -14,8 +14,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from multiprocessing import forkserver
+from multiprocessing import connection, forkserver
 
+from dagster import DagsterInstance
+from dagster._core.instance import InstanceRef
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.utils import FuturesAwareThreadPoolExecutor
 from dagster._grpc.server import DagsterApiServer, DagsterGrpcServer
@@ -25,12 +27,18 @@ from indexer.config.metrics import set_metrics_folder
 from indexer.config.settings import load_settings
 from indexer.logs import adopt_loggers
 from indexer.metrics.server import folder_registry, serve_metrics, shared_folder
+from pipelines.successors import start_successor
+
+logger = logging.getLogger("dagster.code_server")
 
 _METRICS = {
     "pipelines.definitions": "ISTHMUS_METRICS_PIPELINES",
     "pipelines.relay": "ISTHMUS_METRICS_RELAY",
 }
 """Definitions → variable with the address of their metrics."""
+_LOOK_SECONDS = 0.5
+"""Until the end of a run is noticed that was started since the last look."""
+_RETRY_SECONDS = 1.0
 _PRELOAD = ("pipelines.code_server", "pipelines.storage")
 
 
@@ -44,13 +52,54 @@ class ForkingApiServer(DagsterApiServer):
         forkserver.ensure_running()
         super().__init__(
             server_termination_event=end,
-            logger=logging.getLogger("dagster.code_server"),
+            logger=logger,
             server_threadpool_executor=pool,
             loadable_target_origin=LoadableTargetOrigin(
                 executable_path=sys.executable, working_directory=os.getcwd(), module_name=module
             ),
         )
         self._mp_ctx = context  # type: ignore[assignment]  # Dagster has no setting for it.
+
+    def _cleanup_thread(self) -> None:
+        """Record runs whose process has ended, and start their successors, until the server ends.
+
+        Dagster's own looks twice a second, and ends with the first error, such as a restart of its
+        database: no end of a run would be recorded from then on.
+        """
+        while not self._server_termination_event.is_set():
+            sentinels = [process.sentinel for process, _ in list(self._executions.values())]
+            if sentinels:
+                connection.wait(sentinels, _LOOK_SECONDS)
+            else:
+                self._server_termination_event.wait(_LOOK_SECONDS)
+            try:
+                self._check_for_orphaned_runs()
+            except Exception:
+                logger.exception("an ended run could not be recorded; tried again")
+                self._server_termination_event.wait(_RETRY_SECONDS)
+
+    def _check_for_orphaned_runs(self) -> None:
+        before = dict(self._executions)
+        super()._check_for_orphaned_runs()
+        for run_id in before.keys() - self._executions.keys():
+            if self._shutdown_once_executions_finish_event.is_set():
+                return
+            self._start_successor(run_id, before[run_id][1])
+
+    def _start_successor(self, run_id: str, instance_ref: InstanceRef) -> None:
+        with DagsterInstance.from_ref(instance_ref) as instance:
+            run = instance.get_run_by_id(run_id)
+            if run is None or run.remote_job_origin is None:
+                return
+            repository = self._get_repo_for_origin(run.remote_job_origin.repository_origin)
+            try:
+                successor = start_successor(instance, repository, run)
+            except Exception:
+                # The sensor's next tick decides again.
+                logger.exception("no successor of run %s could be started", run_id)
+                return
+        if successor is not None:
+            logger.info("run %s of %s has ended: run %s is next", run_id, run.job_name, successor)
 
 
 def serve(module: str, host: str, port: int) -> None:
@@ -88,7 +137,7 @@ def _serve(module: str, host: str, port: int) -> None:
     server = DagsterGrpcServer(
         server_termination_event=end,
         dagster_api_servicer=ForkingApiServer(module, end, pool),
-        logger=logging.getLogger("dagster.code_server"),
+        logger=logger,
         threadpool_executor=pool,
         host=host,
         port=port,

@@ -25,6 +25,8 @@ TICK_SECONDS = 5
 """Dagster's minimum for sensors."""
 PROCESS_STARTED_AT = time.time()
 """Unix seconds. Sensors are evaluated in the code server's process, which imports this first."""
+KEEPS_RUNNING = "isthmus/keeps_running"
+"""Tag of restart sensors."""
 _ENDED_RUNS = 6
 """Ended runs that a decision reads: one more than there are steps of backoff."""
 
@@ -78,6 +80,11 @@ def long_run_definitions(
     )
 
 
+def sensor_name(job: str) -> str:
+    """Name of the sensor that keeps a job going."""
+    return f"{job}_sensor"
+
+
 def restart_sensor(
     job: str, progress: dg.AssetKey, state: Callable[[Engine, float | None], RunState]
 ) -> dg.SensorDefinition:
@@ -88,9 +95,10 @@ def restart_sensor(
     """
 
     @dg.sensor(
-        name=f"{job}_sensor",
+        name=sensor_name(job),
         job_name=job,
         description=f"Keeps one run of {job} going. Off: it is not started again.",
+        tags={KEEPS_RUNNING: "true"},
         minimum_interval_seconds=TICK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )

@@ -67,8 +67,8 @@ def next_step(
 
     `runs` are those in flight and the latest that ended, newest first. `now`, and when the code
     server's process began, are in unix seconds: settings and build are those of that process, so a
-    permanent error of an earlier one may be mended. The request has no run key: a run that ended is
-    started again each time.
+    permanent error of an earlier one may be mended. The request's run key names the run that ended
+    last, so two decisions about one end start one run.
     """
     running = next((run for run in runs if run.in_flight), None)
     if running is not None:
@@ -77,7 +77,7 @@ def next_step(
     if state.held is not None:
         return dg.SkipReason(f"on hold: {state.held}. {by_hand}")
     if not runs:
-        return dg.RunRequest()
+        return dg.RunRequest(run_key="first")
     latest = runs[0]
     if latest.permanent_error and _ended_since(latest, process_started_at):
         return dg.SkipReason(
@@ -93,7 +93,7 @@ def next_step(
     wait = 0.0 if latest.ended_at is None else pause - (now - latest.ended_at)
     if wait > 0:
         return dg.SkipReason(f"failed {failures} times in a row; next start in {wait:.0f} s")
-    return dg.RunRequest()
+    return dg.RunRequest(run_key=f"after {latest.run_id}")
 
 
 def _ended_since(run: LongRun, moment: float) -> bool:

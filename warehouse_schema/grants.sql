@@ -103,11 +103,13 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA access TO isthmus_a
 ALTER DEFAULT PRIVILEGES IN SCHEMA access
     GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO isthmus_api;
 
--- locks: whoever may update a row here may lock it, also FOR KEY SHARE. The public process may not
--- even read them.
+-- locks: whoever may update a row here may lock it, also FOR KEY SHARE. The public process may read
+-- when each lease expires, which tells it whether a chain is followed.
 GRANT USAGE ON SCHEMA locks TO isthmus_indexer;
 GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA locks TO isthmus_indexer;
 GRANT DELETE ON locks.standbys TO isthmus_indexer;
+GRANT USAGE ON SCHEMA locks TO isthmus_api;
+GRANT SELECT (kind, name, expires_at) ON locks.leases TO isthmus_api;
 ALTER DEFAULT PRIVILEGES IN SCHEMA locks
     GRANT SELECT, INSERT, UPDATE ON TABLES TO isthmus_indexer;
 

@@ -29,9 +29,11 @@ REASON_TEXTS: Mapping[HealthReason, str] = {
 _SILENT_SECONDS, _SILENT_BLOCKS = 10, 3
 """Time without a heartbeat or block after which follower, node or chain has stopped.
 
-A healthy chain may miss three blocks in a row. Dagster restarts a follower within 9 to 21 s, so on
-quick chains a restart may show.
+A healthy chain may miss three blocks in a row.
 """
+_UNFOLLOWED_SECONDS = 3
+"""Time since a lease expired, 1.5 s after its process was last there. Dagster starts another within
+2 s, so it shows when that takes longer."""
 _LATE_SECONDS, _LATE_BLOCKS = 60, 20
 """Distance behind the head from which on a chain is late.
 
@@ -71,6 +73,9 @@ def assess(chain: Chain, status: ChainStatus) -> ChainHealth:
         reason, detail = "NOT_STARTED", "nothing ingested yet"
     elif status.held is not None:
         reason, detail = "ON_HOLD", f"on hold: {status.held}"
+    elif (status.unfollowed_seconds or 0.0) > _UNFOLLOWED_SECONDS:
+        since = f"{status.unfollowed_seconds:.0f} s"
+        reason, detail = "NOT_FOLLOWED", f"its follower's process has been gone for {since}"
     elif silent > limit:
         reason, detail = "NOT_FOLLOWED", f"its follower has not reported for {silent:.0f} s"
     elif idle > limit and status.failure is not None:

@@ -32,6 +32,9 @@ class ChainStatus:
     """Ledgers that could not be decoded."""
     protocol_ahead: int | None = None
     """Protocol that the node supports and the follower's build cannot read."""
+    unfollowed_seconds: float | None = None
+    """Seconds since the lease of the last follower expired; None while a process has it, and after
+    one gave it back. Does not depend on how long the follower's ranges take."""
     final_height: int | None = None
     """The highest block that no reorg removes; None while none is known."""
 
@@ -66,7 +69,10 @@ def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
         alarms.c.chain == each.c.chain, alarms.c.cleared_at.is_(None)
     )
     quarantined = select(func.count()).where(quarantined_ledgers.c.chain == each.c.chain)
-    own, now = cursors.c, func.now()
+    own, now, lease = cursors.c, func.now(), INDEXER_LEASES.leases.c
+    expired = select(cast(func.extract("epoch", now - lease.expires_at), Float)).where(
+        lease.kind == locks.FOLLOWER, lease.name == each.c.chain, lease.expires_at < now
+    )
     lag_seconds = func.greatest(0, own.head_time - own.block_time)
     query = select(
         each.c.chain,
@@ -79,6 +85,7 @@ def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
         cast(func.extract("epoch", now - own.reported_at), Float).label("silent_seconds"),
         open_alarms.scalar_subquery().label("open_alarms"),
         quarantined.scalar_subquery().label("quarantined"),
+        expired.scalar_subquery().label("unfollowed_seconds"),
     ).select_from(each.outerjoin(cursors, own.chain == each.c.chain))
     rows = {row.chain: ChainStatus(**row._mapping) for row in conn.execute(query)}
     return [rows[chain.id] for chain in network.chains]

@@ -14,7 +14,7 @@ from pipelines.defs.facts.checks import verdict
 from pipelines.defs.names import ALL_IS_WELL, SERVICE
 from pipelines.defs.resources import WarehouseResource
 
-TICK_SECONDS = 30
+TICK_SECONDS = 5
 REPEAT_SECONDS = 300
 """An unchanged result is recorded again after this: its time shows that it is still evaluated."""
 

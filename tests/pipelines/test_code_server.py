@@ -6,13 +6,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from dagster import DagsterEventType, DagsterInstance, DagsterRunStatus
+from dagster import DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, RunsFilter
+from dagster._core.remote_representation.external import RemoteRepository
+from dagster._core.storage.tags import RUN_KEY_TAG, SENSOR_NAME_TAG
 from dagster._core.test_utils import create_run_for_test
-from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
 from dagster._core.workspace.load_target import GrpcServerTarget
 
 from devnet.process_groups import members
@@ -32,18 +35,25 @@ class CodeServer:
     port: int
     instance: DagsterInstance
 
-    def launch(self) -> str:
-        """Start the job that goes on until SIGTERM; the run's id once it is under way."""
+    @contextmanager
+    def workspace(self) -> Iterator[WorkspaceRequestContext]:
         target = GrpcServerTarget(
             host="127.0.0.1", port=self.port, socket=None, location_name="tests"
         )
         with WorkspaceProcessContext(self.instance, target) as context:
-            workspace = context.create_request_context()
-            repository = workspace.get_code_location("tests").get_repository("__repository__")
-            job = repository.get_full_job("wait")
+            yield context.create_request_context()
+
+    @staticmethod
+    def repository(workspace: WorkspaceRequestContext) -> RemoteRepository:
+        return workspace.get_code_location("tests").get_repository("__repository__")
+
+    def launch(self, job_name: str = "wait") -> str:
+        """Start a job that goes on until SIGTERM; the run's id once it is under way."""
+        with self.workspace() as workspace:
+            job = self.repository(workspace).get_full_job(job_name)
             run = create_run_for_test(
                 self.instance,
-                job_name="wait",
+                job_name=job_name,
                 remote_job_origin=job.get_remote_origin(),
                 job_code_origin=job.get_python_origin(),
             )
@@ -55,6 +65,15 @@ class CodeServer:
         """Whether its step listens to signals."""
         events = self.instance.all_logs(run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION)
         return len(events) > 0
+
+    def queued(self) -> list[DagsterRun]:
+        return list(self.instance.get_runs(RunsFilter(statuses=[DagsterRunStatus.QUEUED])))
+
+    def switch_off(self, sensor_name: str) -> None:
+        """As the switch on Dagster's page does."""
+        with self.workspace() as workspace:
+            sensor = self.repository(workspace).get_sensor(sensor_name)
+            self.instance.stop_sensor(sensor.get_remote_origin_id(), sensor.selector_id, sensor)
 
     def status(self, run_id: str) -> DagsterRunStatus:
         run = self.instance.get_run_by_id(run_id)
@@ -75,7 +94,9 @@ def semaphores() -> set[str]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[CodeServer]:
-    (tmp_path / "dagster.yaml").touch()
+    (tmp_path / "dagster.yaml").write_text(
+        "run_coordinator: {module: dagster, class: QueuedRunCoordinator}\n"
+    )
     port = free_port()
     environment = {
         **os.environ,
@@ -105,6 +126,33 @@ def test_killed_run_is_on_record_as_failed(server: CodeServer) -> None:
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: server.status(run_id) == DagsterRunStatus.FAILURE)
     assert run_pids(server.process.pid) == []
+
+
+@pytest.mark.timeout(3 * TIMEOUT)
+def test_successor_of_a_killed_run_is_queued_at_once(server: CodeServer) -> None:
+    run_id = server.launch("wait_on")
+    [pid] = run_pids(server.process.pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: server.queued() != [])
+    [successor] = server.queued()
+    assert successor.job_name == "wait_on"
+    assert successor.tags[RUN_KEY_TAG] == f"after {run_id}"
+    assert successor.tags[SENSOR_NAME_TAG] == "wait_on_sensor"
+
+
+@pytest.mark.timeout(3 * TIMEOUT)
+def test_switched_off_sensor_starts_no_successor(server: CodeServer) -> None:
+    run_id = server.launch("wait_on")
+    server.switch_off("wait_on_sensor")
+    [pid] = run_pids(server.process.pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: server.status(run_id) == DagsterRunStatus.FAILURE)
+    # The end of a run is handled after those before it.
+    other = server.launch()
+    [pid] = run_pids(server.process.pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: server.status(other) == DagsterRunStatus.FAILURE)
+    assert server.queued() == []
 
 
 @pytest.mark.timeout(3 * TIMEOUT)

@@ -52,10 +52,10 @@ def test_running_run_is_not_doubled(status):
     ],
     ids=["never ran", "time over", "cancelled", "failed late", "failed 6 s ago", "recovered"],
 )
-def test_missing_run_is_requested_without_run_key(runs):
+def test_missing_run_is_requested_once_for_each_end(runs):
     step = next_step(make_standing(), runs, NOW)
     assert isinstance(step, dg.RunRequest)
-    assert step.run_key is None
+    assert step.run_key == (f"after {runs[0].run_id}" if runs else "first")
 
 
 def test_chain_never_ingested_is_started():

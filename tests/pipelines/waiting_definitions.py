@@ -1,10 +1,12 @@
-"""Definitions for tests of the code server: a job that goes on until SIGTERM."""
+"""Definitions for tests of the code server: jobs that go on until SIGTERM, one with a sensor."""
 
 import time
 
 import dagster as dg
 
 from pipelines.long_run import stopping
+from pipelines.restart_sensor import KEEPS_RUNNING, runs_of, sensor_name
+from pipelines.supervision import RunState, next_step
 
 
 @dg.op
@@ -21,4 +23,21 @@ def wait() -> None:
     go_on()
 
 
-defs = dg.Definitions(jobs=[wait])
+@dg.job(executor_def=dg.in_process_executor)
+def wait_on() -> None:
+    go_on()
+
+
+@dg.sensor(
+    name=sensor_name("wait_on"),
+    job=wait_on,
+    tags={KEEPS_RUNNING: "true"},
+    default_status=dg.DefaultSensorStatus.RUNNING,
+)
+def keep_waiting(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    """Decides as the sensors of long runs do, of runs that achieve something."""
+    now = time.time()
+    return next_step(RunState("here", moved_at=now), runs_of(context.instance, "wait_on"), now, 0.0)
+
+
+defs = dg.Definitions(jobs=[wait, wait_on], sensors=[keep_waiting])

@@ -243,6 +243,19 @@ def test_api_reads_attempts_without_signed_bytes(api_engine: Engine) -> None:
             connection.execute(text("SELECT signed FROM relay.attempts"))
 
 
+def test_api_reads_of_leases_only_when_they_expire(api_engine: Engine) -> None:
+    with api_engine.connect() as connection:
+        connection.execute(text("SELECT kind, name, expires_at FROM locks.leases"))
+        for statement in (
+            "SELECT host FROM locks.leases",
+            "SELECT kind FROM locks.leases FOR KEY SHARE",
+            "SELECT 1 FROM locks.standbys",
+        ):
+            with pytest.raises(ProgrammingError, match="permission denied"):
+                connection.execute(text(statement))
+            connection.rollback()
+
+
 def may(connection: Connection, statement: object) -> bool:
     """Whether Postgres let the statement pass; an empty row that breaks a rule passed."""
     try:

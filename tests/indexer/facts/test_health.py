@@ -38,6 +38,13 @@ WELL = ChainStatus(
             "its follower has not reported for 46 s",
             id="dead_follower",
         ),
+        pytest.param({"unfollowed_seconds": 3.0}, None, "", id="being_replaced"),
+        pytest.param(
+            {"unfollowed_seconds": 3.1},
+            "NOT_FOLLOWED",
+            "its follower's process has been gone for 3 s",
+            id="not_replaced",
+        ),
         pytest.param(
             {"idle_seconds": 46.1}, "STOPPED", "no new block for 46 s, says its node", id="frozen"
         ),
