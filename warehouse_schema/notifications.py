@@ -23,8 +23,11 @@ queued = Table(
 )
 
 
+_QUEUE = insert(queued)
+
+
 def queue_notifications(conn: Connection, channel: str, payloads: Collection[str]) -> None:
     """Announce on a channel of `warehouse_schema.channels`, once the transaction is committed."""
     rows = [{"channel": channel, "payload": payload} for payload in payloads]
     if rows:
-        conn.execute(insert(queued), rows)
+        conn.execute(_QUEUE, rows)

@@ -7,7 +7,7 @@ owner's transfer takes an `OwnedTransferId`.
 from datetime import datetime
 from typing import NewType
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Text, bindparam, func, select
 
 from api.errors import NotFound
 from api.parsing import canonical_hex
@@ -19,11 +19,14 @@ from warehouse_schema.intake import transfers
 
 OwnedTransferId = NewType("OwnedTransferId", str)
 """Id of a transfer that a query by its owner has returned."""
+_LOCK = select(
+    func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(bindparam("owner", type_=Text)))
+)
 
 
 def lock_owner(conn: Connection, owner: StellarAddress) -> None:
     """Until commit, no other request starts a transfer or registers a webhook of the owner."""
-    conn.execute(select(func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(owner))))
+    conn.execute(_LOCK, {"owner": owner})
 
 
 def access_transfer(conn: Connection, owner: StellarAddress, transfer: str) -> OwnedTransferId:

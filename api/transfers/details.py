@@ -1,7 +1,7 @@
 """Details of transfers: agreement and state, folded from what this transaction sees."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ from indexer.config.networks import Network
 from indexer.facts.messages import verified_attestations
 from indexer.transfers.fold import TransferState
 from indexer.transfers.read import new_transfer_state, read_transfers
-from indexer.transfers.terms import columns_of, load_terms
+from indexer.transfers.terms import columns_of, terms_of
 from warehouse_schema.identifiers import BaseUnits, ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import movements, transfer_states
@@ -90,11 +90,14 @@ def load_details(
     return details
 
 
-def new_transfer_details(conn: Connection, transfer: OwnedTransferId) -> TransferDetails:
-    """Of a transfer that this transaction inserted, so that no movement can belong to it yet."""
-    [terms] = load_terms(conn, [transfer])
-    agreed = _agreements(conn, [transfer])[transfer]
-    return TransferDetails(agreed, new_transfer_state(terms), None)
+def new_transfer_details(quote: Mapping[str, Any], transfer: Mapping[str, Any]) -> TransferDetails:
+    """Of rows of a quote and of a transfer that this transaction inserts: no movement can belong to
+    it yet."""
+    columns = {**quote, **transfer}
+    agreed = TransferAgreement(
+        **{field.name: columns[field.name] for field in fields(TransferAgreement)}
+    )
+    return TransferDetails(agreed, new_transfer_state(terms_of(columns)), None)
 
 
 def _agreements(

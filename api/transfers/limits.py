@@ -4,10 +4,26 @@ The caller holds the owner's lock (`locks.OWNER`) until the new transfer is inse
 count one dollar each.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, time
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, case, false, func, or_, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    DateTime,
+    Row,
+    Select,
+    Text,
+    bindparam,
+    case,
+    false,
+    func,
+    or_,
+    select,
+)
 
 from api.errors import Unprocessable
 from indexer.config.networks import Network
@@ -24,6 +40,8 @@ from warehouse_schema.queries import any_of
 MAX_PER_DAY = 1_000
 """Transfers started in a UTC day: a payment may be as small as its smallest unit, and the sum of
 what is outstanding is over all transfers that an owner has ever started."""
+_OUTSTANDING = OUTSTANDING_USD * UNITS_PER_USD
+_FINAL = [each for each in state_machine.STAGES if state_machine.is_final(each)]
 
 
 def require_within_limits(
@@ -36,24 +54,42 @@ def require_within_limits(
 ) -> None:
     """Raises `Unprocessable` if one more transfer of that source amount exceeds a limit."""
     added = units(chain, amount)
-    # First the cheaper query: the other one sums all transfers that the owner has ever started.
-    _require_daily_limit(conn, owner, added, now)
-    _require_outstanding_limit(conn, network, owner, added)
-
-
-def _require_daily_limit(
-    conn: Connection, owner: StellarAddress, added: int, now: datetime
-) -> None:
     midnight = datetime.combine(now.astimezone(UTC), time(), UTC)
-    query = (
-        select(quotes.c.source_chain, func.sum(quotes.c.amount_in), func.count())
+    used = conn.execute(_used(), {"owner": owner, "midnight": midnight}).all()
+    _require_daily_limit(used, added)
+    if sum(units(each.source_chain, each.not_final) for each in used) + added > _OUTSTANDING:
+        _require_outstanding_limit(conn, network, owner, added)
+
+
+@cache
+def _used() -> Select[Any]:
+    """Rows: source chain, number and amount of what was started since `midnight`, and amount of
+    what is in no final stage, which is all that can be outstanding."""
+    amount, chain = quotes.c.amount_in, quotes.c.source_chain
+    is_todays = transfers.c.started_at >= bindparam("midnight", type_=DateTime(timezone=True))
+    stage = transfer_states.c.stage
+    is_final = func.coalesce(stage == any_of(_FINAL), false())
+    return (
+        select(
+            chain,
+            func.count().filter(is_todays).label("started"),
+            _sum(amount, is_todays).label("amount_started"),
+            _sum(amount, ~is_final).label("not_final"),
+        )
         .join_from(transfers, quotes)
-        .where(transfers.c.owner == owner, transfers.c.started_at >= midnight)
-        .group_by(quotes.c.source_chain)
+        .outerjoin(transfer_states, transfer_states.c.transfer == transfers.c.id)
+        .where(transfers.c.owner == bindparam("owner", type_=Text))
+        .group_by(chain)
     )
-    rows = conn.execute(query).all()
-    started = sum(units(chain, amount) for chain, amount, _ in rows)
-    if sum(number for _, _, number in rows) >= MAX_PER_DAY:
+
+
+def _sum(amount: Column[Any], condition: ColumnElement[bool]) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(amount).filter(condition), 0)
+
+
+def _require_daily_limit(used: Sequence[Row[Any]], added: int) -> None:
+    started = sum(units(each.source_chain, each.amount_started) for each in used)
+    if sum(each.started for each in used) >= MAX_PER_DAY:
         raise Unprocessable(
             f"no more than {MAX_PER_DAY} transfers can be started in a UTC day", code="DAILY_LIMIT"
         )
@@ -72,7 +108,7 @@ def _require_outstanding_limit(
 
     Other transfers may be outstanding; they are folded only if their sum decides.
     """
-    available, unsure = OUTSTANDING_USD * UNITS_PER_USD, dict[str, int]()
+    available, unsure = _OUTSTANDING, dict[str, int]()
     for transfer, chain, amount, is_unsure in conn.execute(_outstanding_or_unsure(owner)):
         if is_unsure:
             unsure[transfer] = units(chain, amount)
@@ -94,7 +130,6 @@ def _require_outstanding_limit(
 def _outstanding_or_unsure(owner: StellarAddress) -> Select[Any]:
     """Rows: id, source chain, source amount, whether the stored stage may be outdated."""
     stage = transfer_states.c.stage
-    final = [each for each in state_machine.STAGES if state_machine.is_final(each)]
     outstanding = [each for each in state_machine.STAGES if not state_machine.is_terminal(each)]
     states = (
         select(
@@ -102,7 +137,7 @@ def _outstanding_or_unsure(owner: StellarAddress) -> Select[Any]:
             quotes.c.source_chain,
             quotes.c.amount_in,
             # A final stage cannot be outdated.
-            case((stage == any_of(final), false()), else_=is_behind()).label("is_behind"),
+            case((stage == any_of(_FINAL), false()), else_=is_behind()).label("is_behind"),
             func.coalesce(stage == any_of(outstanding), false()).label("is_outstanding"),
         )
         .join_from(transfers, quotes)

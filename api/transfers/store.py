@@ -5,16 +5,16 @@ its previous holder committed.
 """
 
 import secrets
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select
+from sqlalchemy import Connection, Row, Text, bindparam, func, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from api.availability import require_healthy_chains, require_relay
 from api.errors import ChainUnavailable, Conflict, NotFound, Unprocessable
 from api.transfers.access import OwnedTransferId, lock_owner
+from api.transfers.details import TransferDetails, new_transfer_details
 from api.transfers.limits import require_within_limits
 from api.transfers.requests import NewTransfer
 from indexer.bridges.deposit_address.factory import Deposit, deposit_address, deposit_of_transfer
@@ -38,13 +38,23 @@ from warehouse_schema.notifications import queue_notifications
 _TICK = timedelta(microseconds=1)
 """Resolution of a Postgres timestamp."""
 
-
-@dataclass(frozen=True, slots=True)
-class CreatedTransfer:
-    """The transfer of an idempotency key; `is_new` if this request created it."""
-
-    id: OwnedTransferId
-    is_new: bool
+# Built once: building them costs as much processor time as executing them.
+_OWNER, _KEY = bindparam("owner", type_=Text), bindparam("key", type_=Text)
+_OF_KEY = select(transfers.c.id, transfers.c.fingerprint).where(
+    transfers.c.owner == _OWNER, transfers.c.idempotency_key == _KEY
+)
+_LAST = select(func.max(transfers.c.started_at)).where(transfers.c.owner == _OWNER)
+_QUOTE = (
+    select(
+        quotes,
+        transfers.c.id.label("used_by"),
+        func.clock_timestamp().label("now"),
+        _LAST.scalar_subquery().label("last"),
+    )
+    .outerjoin(transfers, transfers.c.quote == quotes.c.id)
+    .where(quotes.c.id == bindparam("quote", type_=Text), quotes.c.owner == _OWNER)
+)
+_INSERT_TRANSFER = insert(transfers)
 
 
 def create_transfer(
@@ -54,16 +64,14 @@ def create_transfer(
     owner: StellarAddress,
     key: str,
     body: NewTransfer,
-) -> CreatedTransfer:
-    """The existing transfer of the idempotency key, or a new one that expires after `seconds`.
+) -> OwnedTransferId | TransferDetails:
+    """A new transfer that expires after `seconds`, or the id of the one that the key has made.
 
     Raises `Unprocessable` for a key with another body and over a limit, `NotFound` for a quote that
     is not the owner's, `Conflict` for one that is used or expired, `ChainUnavailable`.
     """
     lock_owner(conn, owner)
-    query = select(transfers.c.id, transfers.c.fingerprint)
-    query = query.where(transfers.c.owner == owner, transfers.c.idempotency_key == key)
-    existing = conn.execute(query).one_or_none()
+    existing = conn.execute(_OF_KEY, {"owner": owner, "key": key}).one_or_none()
     if existing is not None:
         if existing.fingerprint != body.fingerprint:
             raise Unprocessable(
@@ -74,7 +82,7 @@ def create_transfer(
             )
         add_log_context(transfer=existing.id)
         confirm_on_standby(conn)
-        return CreatedTransfer(OwnedTransferId(existing.id), is_new=False)
+        return OwnedTransferId(existing.id)
     quote = _usable_quote(conn, owner, body.quote_id)
     chains = (quote.source_chain, quote.dest_chain)
     statuses = chain_status_on(conn, network)
@@ -103,30 +111,19 @@ def create_transfer(
         "started_at": started,
         "expires_at": expires,
     }
-    conn.execute(insert(transfers).values(row))
+    conn.execute(_INSERT_TRANSFER, row)
     if address is not None:
         _watch(conn, quote.source_chain, address, f"deposit address of transfer {transfer}")
     if quote.mechanism == "payment":
         # Payments call no contract of ours: the payer's account is watched instead.
         _watch(conn, quote.source_chain, quote.source_address, f"payer of transfer {transfer}")
     queue_notifications(conn, channels.INTAKE, [transfer])
-    return CreatedTransfer(transfer, is_new=True)
+    return new_transfer_details(quote._asdict(), row)
 
 
 def _usable_quote(conn: Connection, owner: StellarAddress, quote: str) -> Row[Any]:
     """The quote, with `now`, and `last`: when the owner's last transfer was started."""
-    last = select(func.max(transfers.c.started_at)).where(transfers.c.owner == owner)
-    query = (
-        select(
-            quotes,
-            transfers.c.id.label("used_by"),
-            func.clock_timestamp().label("now"),
-            last.scalar_subquery().label("last"),
-        )
-        .outerjoin(transfers, transfers.c.quote == quotes.c.id)
-        .where(quotes.c.id == quote, quotes.c.owner == owner)
-    )
-    found = conn.execute(query).one_or_none()
+    found = conn.execute(_QUOTE, {"owner": owner, "quote": quote}).one_or_none()
     if found is None:
         raise NotFound("you were given no such quote", code="QUOTE_NOT_FOUND")
     if found.used_by is not None:

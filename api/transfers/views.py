@@ -13,7 +13,7 @@ from api.reads import POSITION, read_recent
 from api.responses import iso_microseconds
 from api.transfers import schema
 from api.transfers.access import access_transfer, list_transfers
-from api.transfers.details import load_details, new_transfer_details
+from api.transfers.details import TransferDetails, load_details
 from api.transfers.requests import (
     BEFORE,
     IDEMPOTENCY_KEY,
@@ -53,9 +53,9 @@ def start() -> tuple[schema.Transfer, int]:
     network, seconds = deps().network, deps().transfer_seconds
     with deps().engine.begin() as conn:
         created = create_transfer(conn, network, seconds, owner(), key, body)
-        if created.is_new:
-            return transfer_response(network, new_transfer_details(conn, created.id)), 201
-        return load_transfer_response(conn, network, created.id), 200
+        if isinstance(created, TransferDetails):
+            return transfer_response(network, created), 201
+        return load_transfer_response(conn, network, created), 200
 
 
 @transfers.get("/v1/transfers")

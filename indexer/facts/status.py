@@ -1,8 +1,22 @@
 """Ingestion status of each chain, the input of `indexer.facts.health`."""
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Engine, Float, Text, bindparam, case, cast, func, select
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    Engine,
+    Float,
+    Select,
+    Text,
+    bindparam,
+    case,
+    cast,
+    func,
+    select,
+)
 
 from indexer.config.networks import Network
 from warehouse_schema import locks
@@ -62,8 +76,17 @@ def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
 
 def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
     """As `chain_status`, within a transaction: one statement."""
+    chains = [chain.id for chain in network.chains]
+    found = conn.execute(_statuses(), {"chains": chains})
+    rows = {row.chain: ChainStatus(**row._mapping) for row in found}
+    return [rows[chain] for chain in chains]
+
+
+@cache
+def _statuses() -> Select[Any]:
+    """Rows of `ChainStatus` of `chains`."""
     # Outer join: a chain that was never read has a row as well.
-    chains = bindparam("chains", [chain.id for chain in network.chains], type_=ARRAY(Text))
+    chains = bindparam("chains", type_=ARRAY(Text))
     each = func.unnest(chains).table_valued("chain").render_derived("each")
     open_alarms = select(func.count()).where(
         alarms.c.chain == each.c.chain, alarms.c.cleared_at.is_(None)
@@ -74,7 +97,7 @@ def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
         lease.kind == locks.FOLLOWER, lease.name == each.c.chain, lease.expires_at < now
     )
     lag_seconds = func.greatest(0, own.head_time - own.block_time)
-    query = select(
+    return select(
         each.c.chain,
         *(own.height, own.head_height, own.failure, own.held, own.protocol_ahead),
         own.final_height,
@@ -87,5 +110,3 @@ def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
         quarantined.scalar_subquery().label("quarantined"),
         expired.scalar_subquery().label("unfollowed_seconds"),
     ).select_from(each.outerjoin(cursors, own.chain == each.c.chain))
-    rows = {row.chain: ChainStatus(**row._mapping) for row in conn.execute(query)}
-    return [rows[chain.id] for chain in network.chains]

@@ -42,9 +42,12 @@ class RelayAccountStatus:
         return self.reason is None and not self.is_silent
 
 
+_STATUSES = select(
+    *(health.c[name] for name in ("chain", "account", "duty", "reason")),
+    seconds_since(health.c.seen_at).label("seen_ago"),
+).order_by(health.c.chain, health.c.account)
+
+
 def account_statuses(conn: Connection) -> list[RelayAccountStatus]:
     """Status of every account that ever reported."""
-    columns = (health.c.chain, health.c.account, health.c.duty, health.c.reason)
-    ago = seconds_since(health.c.seen_at).label("seen_ago")
-    query = select(*columns, ago).order_by(health.c.chain, health.c.account)
-    return [RelayAccountStatus(**row._mapping) for row in conn.execute(query)]
+    return [RelayAccountStatus(**row._mapping) for row in conn.execute(_STATUSES)]

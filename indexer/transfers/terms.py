@@ -1,6 +1,7 @@
 """Terms of transfers, as Postgres stores them."""
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -28,6 +29,17 @@ def terms_columns(kind: type[TransferTerms]) -> list[ColumnElement[Any]]:
 
 
 TERMS = terms_columns(TransferTerms)
+
+
+def terms_of(columns: Mapping[str, Any]) -> TransferTerms:
+    """Terms of a transfer's and its quote's columns; of both tables, the transfer's."""
+    values = {field.name: columns[field.name] for field in fields(TransferTerms)}
+    seconds = {
+        name: math.floor(moment.timestamp())
+        for name, moment in values.items()
+        if name.endswith("_at")
+    }
+    return TransferTerms(**values | seconds)
 
 
 def any_amount(amounts: Collection[int]) -> ColumnElement[Any]:

@@ -18,11 +18,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, func
 
 from api.auth.tokens import Tokens
 from devnet import services
@@ -45,9 +46,9 @@ from warehouse_schema.identifiers import UnixSeconds
 OWNERS = 40
 WARM, ALONE, TOGETHER = 40, 300, 800
 CONNECTIONS = 8
-STATEMENTS = 10
-"""Of the transaction that makes a transfer: lock, key, quote, how chains stand, two for limits,
-row, word, two for the answer."""
+STATEMENTS = 8
+"""Of the transaction that makes a transfer: lock, key, quote, status of chains and of the relay,
+limits, row, notification."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,8 @@ def _asked(engine: Engine, tokens: Tokens, number: int) -> list[Request]:
     with engine.begin() as conn:
         for chain in network.chains:
             # Neither follower nor relay runs: their reports are dated an hour ahead.
-            insert_cursor(conn, chain.id, idle_seconds=-3_600, relayed=False)
+            later = func.now() + timedelta(hours=1)
+            insert_cursor(conn, chain.id, idle_seconds=-3_600, relayed=False, reported_at=later)
             insert_sender(conn, chain.id, silent_seconds=-3_600)
         return [
             Request(held[owner], _quote(conn, owner))
