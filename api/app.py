@@ -15,6 +15,7 @@ from api.browser_headers import register_browser_headers
 from api.deps import Deps, register_deps
 from api.document.views import document, register_documents
 from api.errors import BadRequest, register_error_handlers
+from api.health.readiness import register_readiness
 from api.health.views import health
 from api.metrics import register_request_metrics
 from api.openapi import openapi
@@ -31,7 +32,7 @@ from api.request_log import log_failure, register_request_log
 from api.responses import OrjsonProvider
 from api.routes.views import routes
 from api.server_errors import register_body_errors
-from api.status.recent import RecentStatus, register_status
+from api.status.recent import register_status
 from api.status.views import status
 from api.stream.socket import register_stream, stream
 from api.transfers.views import transfers
@@ -63,7 +64,8 @@ def create_app(deps: Deps) -> Flask:
     init_authenticator(app, deps)
     books = Books(deps.engine, deps.network.stellar.id, deps.listener)
     register_books(app, books, PriceHistoryCache(deps.engine))
-    register_status(app, RecentStatus(deps.status_seconds))
+    register_status(app, deps.status_seconds)
+    register_readiness(app, deps.readiness_seconds)
     register_stream(app, deps)
     register_documents(app, openapi=lambda: openapi(app), asyncapi=asyncapi)
     register_request_log(app)

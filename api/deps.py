@@ -62,6 +62,8 @@ class Deps:
     """Public key of the webhook sender."""
     status_seconds: float = 0.0
     """How long an answer of `/v1/status` is served; 0: each request reads."""
+    readiness_seconds: float = 0.0
+    """How long an answer of `/readyz/process` is served; 0: each request reads."""
     quote_seconds: int = QUOTE_SECONDS
     """Lifetime of a quote."""
     transfer_seconds: int = TRANSFER_SECONDS

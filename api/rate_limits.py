@@ -2,7 +2,7 @@
 
 | budget | counts | by |
 |---|---|---|
-| `reads` | every request but `/healthz` and `/auth` | client address |
+| `reads` | every request but `/healthz`, `/readyz/process` and `/auth` | client address |
 | `sign_in` | `/auth` | client address |
 | `owner` | requests with a valid token | Stellar account |
 
@@ -38,7 +38,7 @@ REFUSED_KEY = "isthmus.refused"
 """Of a WSGI environment: the error of a request that was counted and refused before the app."""
 
 _KEY = "isthmus_rates"
-UNLIMITED_PATHS = frozenset({"/healthz"})
+UNLIMITED_PATHS = frozenset({"/healthz", "/readyz/process"})
 _SIGN_IN_PATHS = frozenset({"/auth"})
 _OUTAGE_SECONDS = 5.0
 """Before a storage that failed is used again."""

@@ -17,6 +17,7 @@ from api.auth.tokens import tokens_from_settings
 from api.browser_headers import BrowserPolicy
 from api.certificates import watch_certificate
 from api.deps import Deps, read_snapshot
+from api.health.readiness import READINESS_SECONDS
 from api.load_shedding import LoadShedder
 from api.metrics import Exporter, Metrics
 from api.notifications import NotificationListener
@@ -87,6 +88,7 @@ app = create_app(
         engine=_engine,
         replica=_replica,
         status_seconds=STATUS_SECONDS,
+        readiness_seconds=READINESS_SECONDS,
         network=_settings.network,
         clock=_now,
         listener=_listener,

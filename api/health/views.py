@@ -3,7 +3,6 @@
 `GET /readyz/process`: readiness without what all processes share.
 """
 
-from functools import cache
 from typing import Any
 
 from flask import Blueprint
@@ -13,9 +12,9 @@ from api.auth.owner import public
 from api.deps import deps, snapshot
 from api.errors import Unavailable
 from api.health import schema
+from api.health.readiness import process_problems
 from api.operation import RETRY_AFTER, ResponseDoc, operation
 from indexer.service_status.fold import chain_states, ingestion_problems, overdue_problems
-from warehouse_schema.migrate import current_revision, head_revision
 
 health = Blueprint("health", __name__)
 health.before_request(public)
@@ -42,8 +41,9 @@ def ready() -> schema.Ready:
     reconciliation is less than an hour old.
     """
     network = deps().network
+    if reasons := process_problems():
+        raise _not_ready(reasons, chains=[])
     try:
-        _require_process_ready(chains=[])
         with snapshot() as connection:
             states = chain_states(connection, network)
             problems = [*ingestion_problems(states), *overdue_problems(connection)]
@@ -77,30 +77,10 @@ def process_ready() -> schema.ProcessReady:
     Not while it shuts down, nor without the database. Chains that lag, which all processes share,
     do not count.
     """
-    try:
-        _require_process_ready()
-    except OperationalError as error:
-        raise _not_ready(["the database cannot be reached"]) from error
+    if reasons := process_problems():
+        raise _not_ready(reasons)
     return {"status": "ready"}
-
-
-def _require_process_ready(**members: Any) -> None:
-    if deps().shutdown.has_begun:
-        raise _not_ready(["the process is shutting down"], **members)
-    with snapshot() as connection:
-        revision = current_revision(connection)
-    if revision is None or revision < _build_revision():
-        # The tables may not exist, or not as this build reads them. Revisions are numbered, and a
-        # later one leaves what this build reads: it serves in an upgrade.
-        reason = f"the database is at revision {revision}, this build at {_build_revision()}"
-        raise _not_ready([reason], **members)
 
 
 def _not_ready(reasons: list[str], **members: Any) -> Unavailable:
     return Unavailable("; ".join(reasons), code="NOT_READY", reasons=reasons, **members)
-
-
-@cache
-def _build_revision() -> str:
-    """The newest migration of this build, read from its files once."""
-    return head_revision() or ""

@@ -1,12 +1,10 @@
 """The last status answer of a process, which anyone may ask for as often as they like."""
 
-import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from flask import Flask, current_app
 
+from api.recent import Recent
 from api.replica import WalPosition
 from api.status import schema
 
@@ -25,47 +23,20 @@ class Answer:
     """None without a replica."""
 
 
-class RecentStatus:
-    """Serves one answer for `seconds`; 0 reads at every request. Threads share it.
-
-    One thread reads at a time; the others wait for it.
-    """
-
-    def __init__(self, seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._answer: Answer | None = None
-        self._read_at = 0.0
-        """When its read began, by the monotonic clock."""
-
-    def get(self, needed: WalPosition | None, read: Callable[[], Answer]) -> Answer:
-        """The last answer if it is recent and not older than `needed`, else what `read` returns.
-
-        Raises as `read`.
-        """
-        with self._lock:
-            began = self._monotonic()
-            answer = self._answer
-            if answer is None or began - self._read_at >= self._seconds or _misses(answer, needed):
-                answer = read()
-                self._answer, self._read_at = answer, began
-            return answer
-
-
-def _misses(answer: Answer, needed: WalPosition | None) -> bool:
+def is_as_of(answer: Answer, needed: WalPosition | None) -> bool:
+    """Whether an answer is not older than a position."""
     if needed is None:
-        return False
+        return True
     position = answer.position
-    return position is None or position.timeline != needed.timeline or position < needed
+    return position is not None and position.timeline == needed.timeline and position >= needed
 
 
-def register_status(app: Flask, recent: RecentStatus) -> None:
-    """Give an app its last answer."""
-    app.extensions[_KEY] = recent
+def register_status(app: Flask, seconds: float) -> None:
+    """Have an app serve an answer for so long."""
+    app.extensions[_KEY] = Recent[Answer](seconds)
 
 
-def recent_status() -> RecentStatus:
+def recent_status() -> Recent[Answer]:
     """That of the app that serves this request."""
-    found: RecentStatus = current_app.extensions[_KEY]
+    found: Recent[Answer] = current_app.extensions[_KEY]
     return found

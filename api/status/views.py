@@ -8,7 +8,7 @@ from api.operation import operation
 from api.reads import POSITION, POSITION_DOC, needed_position, read_recent
 from api.responses import cacheable
 from api.status import schema
-from api.status.recent import Answer, recent_status
+from api.status.recent import Answer, is_as_of, recent_status
 from api.status.responses import status_response
 from indexer.service_status import service_status
 
@@ -39,6 +39,7 @@ def show_status() -> schema.Status:
         found = read_recent(lambda conn: service_status(conn, network))
         return Answer(status_response(found), g.get("position"))
 
-    answer = recent_status().get(needed_position(), read)
+    needed = needed_position()
+    answer = recent_status().get(read, lambda answer: is_as_of(answer, needed))
     g.position = answer.position
     return answer.body

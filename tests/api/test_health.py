@@ -1,8 +1,10 @@
 """`/healthz` and `/readyz`."""
 
 import pytest
+from limits import parse
 from sqlalchemy import text
 
+from api.rate_limits import READS, RateBudgets, RateLimiter
 from api.shutdown import GracefulShutdown
 from tests.factories.app import make_app
 from tests.factories.intake import ask
@@ -145,7 +147,7 @@ def test_readyz_at_earlier_revision_returns_503(engine, api_engine):
 def test_readyz_says_when_the_process_shuts_down(reader, rows):
     insert_cursor(rows, STELLAR)
     shutdown = GracefulShutdown(10)
-    client = make_app(reader, shutdown=shutdown).test_client()
+    client = make_app(reader, shutdown=shutdown, readiness_seconds=60).test_client()
     assert client.get("/readyz/process").json == {"status": "ready"}
     shutdown.has_begun = True
     for path in ("/readyz", "/readyz/process"):
@@ -164,3 +166,15 @@ def test_process_without_database_is_not_ready(cut_off):
     response = cut_off.get("/readyz/process")
     assert response.status_code == 503
     assert response.json["reasons"] == ["the database cannot be reached"]
+
+
+def test_process_readiness_is_not_limited_and_read_once_in_a_while(engine, api_engine):
+    limits = RateLimiter(RateBudgets({READS: parse("1/minute")}))
+    client = make_app(api_engine, limiter=limits, readiness_seconds=60).test_client()
+    assert client.get("/readyz").status_code == 503
+    assert client.get("/readyz").status_code == 429
+    assert client.get("/readyz/process").status_code == 200
+    # No further answer comes from the database.
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE isthmus.alembic_version SET version_num = '0000'"))
+    assert [client.get("/readyz/process").status_code for _ in range(3)] == [200] * 3

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, delete, insert, update
 
+from api.recent import Recent
 from api.replica import Replica, WalPosition
-from api.status.recent import Answer, RecentStatus
+from api.status.recent import Answer, is_as_of
 from indexer.analytics.reconciliation import MAX_WAIT_SECONDS, reconcile
 from indexer.transfers.store import refold_transfers
 from tests.factories.app import make_app
@@ -239,7 +240,7 @@ def make_answer(lsn: int) -> Answer:
 
 def test_recent_status_is_read_by_one_thread_at_a_time():
     now = [0.0]
-    recent = RecentStatus(2, monotonic=lambda: now[0])
+    recent = Recent[Answer](2, monotonic=lambda: now[0])
     reads = []
 
     def read() -> Answer:
@@ -248,29 +249,30 @@ def test_recent_status_is_read_by_one_thread_at_a_time():
         return make_answer(len(reads))
 
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: recent.get(None, read), range(8)))
+        answers = list(pool.map(lambda _: recent.get(read), range(8)))
     assert {answer.position.lsn for answer in answers} == {1}
     now[0] = 1.9
-    recent.get(None, read)
+    recent.get(read)
     assert reads == [0.0]
     now[0] = 2.0
-    recent.get(None, read)
-    assert recent.get(WalPosition(1, 2), read).position.lsn == 2
-    assert recent.get(WalPosition(2, 1), read).position.lsn == 3
+    recent.get(read)
+    for needed, lsn in ((WalPosition(1, 2), 2), (WalPosition(2, 1), 3)):
+        answer = recent.get(read, lambda answer, needed=needed: is_as_of(answer, needed))
+        assert answer.position.lsn == lsn
     assert reads == [0.0, 2.0, 2.0]
 
 
 def test_failed_read_is_not_served_again():
-    recent = RecentStatus(60)
+    recent = Recent[Answer](60)
 
     def fail() -> Answer:
         raise RuntimeError("down")
 
     for _ in range(2):
         with pytest.raises(RuntimeError):
-            recent.get(None, fail)
+            recent.get(fail)
     answer = make_answer(1)
-    assert recent.get(None, lambda: answer) is answer
+    assert recent.get(lambda: answer) is answer
 
 
 def test_unchanged_status_returns_304(seen, api_engine: Engine):
