@@ -3,13 +3,8 @@
 isthmus code-server --relay
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import dagster as dg
-from sqlalchemy import Engine
 
-from indexer.config.warehouse import open_warehouse
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.names import TRANSFER_STATES
 from pipelines.defs.resources import WarehouseResource
@@ -35,11 +30,8 @@ STEP = "send_transactions"
 class RelayWarehouse(WarehouseResource):
     """The warehouse, as the relay's role."""
 
-    @contextmanager
-    def engine(self) -> Iterator[Engine]:
-        """An engine while the block runs."""
-        with open_warehouse("relay", pool_size=POOL_SIZE) as (_, engine):
-            yield engine
+    role = "relay"
+    pool_size = POOL_SIZE
 
 
 @dg.multi_asset(

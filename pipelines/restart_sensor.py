@@ -105,7 +105,7 @@ def restart_sensor(
     def sensor(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.RunRequest | dg.SkipReason:
-        with warehouse.engine() as engine:
+        with warehouse.kept_engine() as engine:
             current = state(engine, last_materialized(context.instance, progress))
         runs = runs_of(context.instance, job)
         return next_step(current, runs, time.time(), PROCESS_STARTED_AT)

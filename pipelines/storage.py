@@ -16,14 +16,18 @@ from typing import Any
 
 from dagster import EventLogEntry
 from dagster._serdes import ConfigurableClassData
-from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
+from dagster_postgres import (
+    DagsterPostgresStorage,
+    PostgresEventLogStorage,
+    PostgresScheduleStorage,
+)
 from dagster_postgres.utils import create_pg_engine, pg_url_from_config
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import OperationalError
 
-from warehouse_schema.engine import client_options, make_engine, warehouse_url
+from warehouse_schema.engine import client_options, make_engine, ping_idle, warehouse_url
 from warehouse_schema.migrate import one_at_a_time
 
 logger = logging.getLogger(__name__)
@@ -50,6 +54,26 @@ class PooledEventLogStorage(PostgresEventLogStorage):
             super().store_event(event)
 
 
+class PooledScheduleStorage(PostgresScheduleStorage):
+    """Schedule storage that looks for its tables until they are there, not before each tick."""
+
+    _has_instigators = False
+
+    def __init__(self, postgres_url: str) -> None:
+        super().__init__(postgres_url, should_autocreate_tables=False)
+        self._built: set[str] = set()
+
+    def has_built_index(self, migration_name: str) -> bool:
+        """Whether a migration of Dagster's is complete."""
+        if migration_name not in self._built and super().has_built_index(migration_name):
+            self._built.add(migration_name)
+        return migration_name in self._built
+
+    def _has_instigators_table(self, conn: Connection) -> bool:
+        self._has_instigators = self._has_instigators or super()._has_instigators_table(conn)
+        return self._has_instigators
+
+
 class PooledPostgresStorage(DagsterPostgresStorage):
     """Run, event and schedule storage on the process's own engine for that URL."""
 
@@ -57,6 +81,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         engine = process_engine(postgres_url)
         super().__init__(postgres_url, should_autocreate_tables=False, inst_data=inst_data)
         self._event_log_storage = PooledEventLogStorage(postgres_url, False)
+        self._schedule_storage = PooledScheduleStorage(postgres_url)
         for storage in (self._run_storage, self._event_log_storage, self._schedule_storage):
             storage._engine = engine
 
@@ -84,13 +109,11 @@ def process_engine(postgres_url: str) -> Engine:
         isolation_level="AUTOCOMMIT",
         pool_size=_POOL_SIZE,
         max_overflow=_OVERFLOW,
-        # A server that was restarted leaves dead connections in the pool.
-        pool_pre_ping=True,
         pool_recycle=_RECYCLE_SECONDS,
         connect_args=client_options(warehouse_url(postgres_url)),
     )
     event.listen(engine, "do_connect", connect_with_retries)
-    return engine
+    return ping_idle(engine)
 
 
 def connect_with_retries(

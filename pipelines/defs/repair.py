@@ -71,7 +71,7 @@ def gap_repair(settings: Settings) -> dg.Definitions:
     ) -> dg.RunRequest | dg.SkipReason:
         from indexer.facts.gaps import stale_gaps
 
-        with warehouse.engine() as engine, engine.connect() as conn:
+        with warehouse.kept_engine() as engine, engine.connect() as conn:
             found = stale_gaps(conn, network.stellar.id)
         if not found:
             return dg.SkipReason("no provider has a gap")

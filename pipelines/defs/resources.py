@@ -2,27 +2,51 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import cache
+from typing import ClassVar
 
 import dagster as dg
 from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
 
 from indexer.chains.ports import ChainReader
 from indexer.chains.services.circle import Iris
 from indexer.chains.services.layerzero_scan import LzScan
 from indexer.config.networks import Chain
 from indexer.config.settings import Settings, load_settings
-from indexer.config.warehouse import open_warehouse
+from indexer.config.warehouse import open_engine, open_warehouse
+from warehouse_schema.engine import Role
 from warehouse_schema.identifiers import ChainId
 
 
 class WarehouseResource(dg.ConfigurableResource[Engine]):
     """The warehouse that the environment names, as the indexer's role."""
 
+    role: ClassVar[Role] = "indexer"
+    pool_size: ClassVar[int] = 5
+
     @contextmanager
     def engine(self) -> Iterator[Engine]:
         """An engine while the block runs."""
-        with open_warehouse() as (_, engine):
+        with open_warehouse(self.role, pool_size=self.pool_size) as (_, engine):
             yield engine
+
+    @contextmanager
+    def kept_engine(self) -> Iterator[Engine]:
+        """The process's engine, for sensors: it is kept for their next ticks."""
+        engine = _kept_engine(self.role)
+        try:
+            yield engine
+        except OperationalError:
+            # The embedded Postgres may have started again at another port.
+            _kept_engine.cache_clear()
+            engine.dispose()
+            raise
+
+
+@cache
+def _kept_engine(role: Role) -> Engine:
+    return open_engine(load_settings(), role)
 
 
 class ChainNodes(dg.ConfigurableResource[ChainReader]):

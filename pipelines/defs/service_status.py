@@ -65,7 +65,7 @@ def service_checks(network: Network) -> dg.Definitions:
     def sensor(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.SensorResult | dg.SkipReason:
-        with warehouse.engine() as engine:
+        with warehouse.kept_engine() as engine:
             status = read(engine)
         cursor = cursor_of(status)
         if cursor == context.cursor:

@@ -114,6 +114,8 @@ def warehouse_of(engine: Engine) -> WarehouseResource:
         def engine(self) -> Iterator[Engine]:
             yield engine
 
+        kept_engine = engine
+
     return Fixed()
 
 

@@ -50,6 +50,8 @@ def warehouse_of(engine: Engine) -> RelayWarehouse:
         def engine(self) -> Iterator[Engine]:
             yield engine
 
+        kept_engine = engine
+
     return Given()
 
 

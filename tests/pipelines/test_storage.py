@@ -11,6 +11,7 @@ from sqlalchemy import make_url, text
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import DAGSTER_DATABASE, dagster_storage_url
 from pipelines.storage import process_engine
+from warehouse_schema import engine
 
 
 @pytest.fixture
@@ -93,7 +94,8 @@ def test_instances_of_one_process_share_connections(stored, tmp_path: Path):
     assert backends(stored) == before
 
 
-def test_terminated_connections_are_replaced(stored, server_engine):
+def test_terminated_connections_are_replaced(stored, server_engine, monkeypatch):
+    monkeypatch.setattr(engine, "IDLE_SECONDS", 0.0)
     before = backends(stored)
     with server_engine.connect() as conn:
         conn.execute(

@@ -2,7 +2,9 @@
 
 import pytest
 from sqlalchemy import URL, Engine, text
+from sqlalchemy.exc import OperationalError
 
+from warehouse_schema import engine as engine_module
 from warehouse_schema.engine import ROLES, Role, hosts_of, make_engine, warehouse_url
 
 
@@ -36,6 +38,32 @@ def test_keepalives_detect_a_lost_peer_within_a_minute(server_url: URL) -> None:
     assert [here[f"keepalives_{name}"] for name in names] == ["10", "5", "3"]
     assert here["tcp_user_timeout"] == "20000"
     assert (there, gives_up) == (["10", "5", "3"], "20000")
+
+
+@pytest.mark.parametrize(("seconds", "asks"), [(0.0, True), (3_600.0, False)])
+def test_connection_is_tried_only_after_it_was_idle(
+    server_url: URL,
+    server_engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    asks: bool,
+) -> None:
+    monkeypatch.setattr(engine_module, "IDLE_SECONDS", seconds)
+    engine = make_engine(server_url, role="indexer", pool_size=1)
+    try:
+        backend = text("SELECT pg_backend_pid()")
+        with engine.connect() as connection:
+            first = connection.scalar(backend)
+        with server_engine.connect() as admin:
+            admin.execute(text("SELECT pg_terminate_backend(:pid, 60000)"), {"pid": first})
+        with engine.connect() as connection:
+            if asks:
+                assert connection.scalar(backend) != first
+            else:
+                with pytest.raises(OperationalError):
+                    connection.scalar(backend)
+    finally:
+        engine.dispose()
 
 
 @pytest.mark.parametrize("text", ["postgresql://u:p@h/d", "postgres://u:p@h/d"])

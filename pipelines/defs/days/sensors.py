@@ -64,7 +64,7 @@ def _sensor(
     def sensor(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.RunRequest | dg.SkipReason:
-        with warehouse.engine() as engine:
+        with warehouse.kept_engine() as engine:
             days = [day for day in due(engine) if DAYS.has_partition_key(str(day))]
         if not days:
             return dg.SkipReason("every day that is over is done")
