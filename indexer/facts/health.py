@@ -31,7 +31,7 @@ _SILENT_SECONDS, _SILENT_BLOCKS = 10, 3
 
 A healthy chain may miss three blocks in a row.
 """
-_UNFOLLOWED_SECONDS = 3
+_UNFOLLOWED_SECONDS = 2
 """Time since a lease expired, 1.5 s after its process was last there. Dagster starts another within
 2 s, so it shows when that takes longer."""
 _LATE_SECONDS, _LATE_BLOCKS = 60, 20

@@ -38,11 +38,11 @@ WELL = ChainStatus(
             "its follower has not reported for 46 s",
             id="dead_follower",
         ),
-        pytest.param({"unfollowed_seconds": 3.0}, None, "", id="being_replaced"),
+        pytest.param({"unfollowed_seconds": 2.0}, None, "", id="being_replaced"),
         pytest.param(
-            {"unfollowed_seconds": 3.1},
+            {"unfollowed_seconds": 2.1},
             "NOT_FOLLOWED",
-            "its follower's process has been gone for 3 s",
+            "its follower's process has been gone for 2 s",
             id="not_replaced",
         ),
         pytest.param(
