@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
 
 from indexer.config.settings import Settings, load_settings
 from indexer.errors import ConfigurationError
@@ -69,6 +71,24 @@ def open_warehouse(
         yield settings, engine
     finally:
         engine.dispose()
+
+
+@contextmanager
+def kept_engine(role: Role) -> Iterator[Engine]:
+    """The process's engine under a role, which stays open after the block."""
+    engine = _kept_engine(role)
+    try:
+        yield engine
+    except OperationalError:
+        # The embedded Postgres may have started again at another port.
+        _kept_engine.cache_clear()
+        engine.dispose()
+        raise
+
+
+@cache
+def _kept_engine(role: Role) -> Engine:
+    return open_engine(load_settings(), role)
 
 
 def dagster_storage_url(settings: Settings) -> str:

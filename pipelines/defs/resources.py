@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import cache
 from typing import ClassVar
 
 import dagster as dg
 from sqlalchemy import Engine
-from sqlalchemy.exc import OperationalError
 
 from indexer.chains.ports import ChainReader
 from indexer.chains.services.circle import Iris
 from indexer.chains.services.layerzero_scan import LzScan
 from indexer.config.networks import Chain
 from indexer.config.settings import Settings, load_settings
-from indexer.config.warehouse import open_engine, open_warehouse
+from indexer.config.warehouse import kept_engine, open_warehouse
 from warehouse_schema.engine import Role
 from warehouse_schema.identifiers import ChainId
 
@@ -34,19 +32,8 @@ class WarehouseResource(dg.ConfigurableResource[Engine]):
     @contextmanager
     def kept_engine(self) -> Iterator[Engine]:
         """The process's engine, for sensors: it is kept for their next ticks."""
-        engine = _kept_engine(self.role)
-        try:
+        with kept_engine(self.role) as engine:
             yield engine
-        except OperationalError:
-            # The embedded Postgres may have started again at another port.
-            _kept_engine.cache_clear()
-            engine.dispose()
-            raise
-
-
-@cache
-def _kept_engine(role: Role) -> Engine:
-    return open_engine(load_settings(), role)
 
 
 class ChainNodes(dg.ConfigurableResource[ChainReader]):

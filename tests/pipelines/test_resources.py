@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
-from pipelines.defs import resources
+from indexer.config import warehouse as warehouse_module
 from pipelines.defs.resources import WarehouseResource
 from pipelines.relay import RelayWarehouse
 
@@ -18,7 +18,7 @@ def test_kept_engine_has_the_role_and_stays_until_the_server_is_lost(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, warehouse: WarehouseResource, role: str
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", engine.url.render_as_string(hide_password=False))
-    resources._kept_engine.cache_clear()
+    warehouse_module._kept_engine.cache_clear()
     with warehouse.kept_engine() as first, first.connect() as conn:
         assert conn.scalar(text("SELECT current_user")) == role
     with warehouse.kept_engine() as second:
@@ -28,4 +28,4 @@ def test_kept_engine_has_the_role_and_stays_until_the_server_is_lost(
     with warehouse.kept_engine() as third:
         assert third is not first
     third.dispose()
-    resources._kept_engine.cache_clear()
+    warehouse_module._kept_engine.cache_clear()
