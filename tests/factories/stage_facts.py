@@ -18,7 +18,7 @@ from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import Block
-from indexer.facts.rows import EVENT_MAPPINGS, copy_into
+from indexer.facts.rows import EVENT_MAPPINGS, RowBatch, write_rows
 from indexer.ingest.projections import apply_range
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.matching import payer
@@ -150,10 +150,18 @@ def given_back(
 
 
 def keep(conn: Connection, *events: Event) -> None:
-    """Store events as facts."""
+    """Store events as facts, in one write as its follower does."""
+    by_type: dict[type[Event], list[Event]] = {}
     for event in events:
-        shelf = EVENT_MAPPINGS[type(event)]
-        copy_into(conn, shelf.columns, [shelf.row(event)])
+        by_type.setdefault(type(event), []).append(event)
+    mappings = ((EVENT_MAPPINGS[each], of_type) for each, of_type in by_type.items())
+    write_rows(
+        conn,
+        [
+            RowBatch(mapping.columns, [mapping.row(event) for event in of_type])
+            for mapping, of_type in mappings
+        ],
+    )
 
 
 def bring_in(conn: Connection, *events: Event) -> None:
