@@ -3,7 +3,18 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Float, Text, bindparam, cast, extract, func
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Float,
+    Text,
+    bindparam,
+    cast,
+    extract,
+    func,
+    literal_column,
+)
 
 SEPARATOR = "\x1f"
 """ASCII's unit separator: in no hash, address or id."""
@@ -18,6 +29,12 @@ def any_of(words: Iterable[str]) -> ColumnElement[Any]:
         text = bindparam(None, joined, type_=Text)
         return func.any(func.string_to_array(text, func.chr(ord(SEPARATOR))))
     return func.any(bindparam(None, listed, type_=ARRAY(Text)))
+
+
+def any_in(parameter: str) -> ColumnElement[Any]:
+    """As `any_of`, for a query that is compiled once: the parameter is the words' joined text."""
+    text = bindparam(parameter, type_=Text)
+    return func.any(func.string_to_array(text, literal_column(f"chr({ord(SEPARATOR)})")))
 
 
 def unix_seconds(moment: ColumnElement[Any]) -> ColumnElement[int]:

@@ -7,6 +7,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
+from functools import cache
 from itertools import starmap
 from typing import Any, TypeVar
 
@@ -31,8 +32,10 @@ from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.facts import days
 from indexer.facts.alarms import clear_alarms_about, raise_alarm
+from indexer.facts.queries import CompiledQuery, QueryCall, fetch_all
 from indexer.facts.rows import (
     EVENT_MAPPINGS,
+    EVENT_TYPES,
     RAW_MAPPINGS,
     RowBatch,
     TableMapping,
@@ -47,7 +50,7 @@ from warehouse_schema.facts import (
     unproven_blocks,
 )
 from warehouse_schema.identifiers import ChainId, Height, is_evm
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_in, any_of
 
 _BATCH = 1_000
 """Rows of a server-side cursor that are in memory at once."""
@@ -272,23 +275,50 @@ def events_where(
     return [mapping.item(row) for row in conn.execute(_query(mapping).where(*conditions))]
 
 
+def events_query(event_type: type[E], *conditions: ColumnElement[bool]) -> CompiledQuery[E]:
+    """Query of the events of a type whose rows meet these conditions on its table, in order."""
+    mapping = EVENT_MAPPINGS[event_type]
+    return CompiledQuery(_query(mapping).where(*conditions), mapping.item)
+
+
+def events_by_column(event_type: type[E], column: str) -> CompiledQuery[E]:
+    """Query of the events of a type whose text column has one of the `values`, in order."""
+    return events_query(event_type, EVENT_MAPPINGS[event_type].table.c[column] == any_in("values"))
+
+
+@cache
+def _of_transactions(event_type: str) -> CompiledQuery[Any]:
+    columns = [bindparam(name, type_=ARRAY(Text)) for name in ("chains", "blocks", "transactions")]
+    wanted = func.unnest(*columns).table_valued("chain", "block_hash", "tx_hash")
+    wanted = wanted.render_derived("wanted")
+    mapping = EVENT_MAPPINGS[EVENT_TYPES[event_type]]
+    same = and_(*(mapping.table.c[column.name] == column for column in wanted.c))
+    return CompiledQuery(_query(mapping).join(wanted, same), mapping.item)
+
+
 def events_of_transactions(
     conn: Connection, event_types: Collection[type[E]], transactions: Collection[Provenance]
 ) -> list[E]:
     """Events of these types in the transactions (and blocks) of these places, in order."""
-    places = sorted({(seen.chain, seen.block_hash, seen.tx_hash) for seen in transactions})
-    if not places:
-        return []
-    columns = [bindparam(None, list(part), type_=ARRAY(Text)) for part in zip(*places, strict=True)]
-    wanted = func.unnest(*columns).table_valued("chain", "block_hash", "tx_hash")
-    wanted = wanted.render_derived("wanted")
-    found: list[E] = []
-    for event_type in event_types:
-        mapping = EVENT_MAPPINGS[event_type]
-        same = and_(*(mapping.table.c[column.name] == column for column in wanted.c))
-        query = _query(mapping).join(wanted, same)
-        found.extend(mapping.item(row) for row in conn.execute(query))
-    return sorted(found, key=_order)
+    [events] = events_of_transaction_groups(conn, [(event_types, transactions)])
+    return events
+
+
+def events_of_transaction_groups(
+    conn: Connection,
+    groups: Sequence[tuple[Collection[type[E]], Collection[Provenance]]],
+) -> list[list[E]]:
+    """`events_of_transactions` of each group, all in one round trip."""
+    calls: list[list[QueryCall]] = []
+    for event_types, transactions in groups:
+        places = sorted({(seen.chain, seen.block_hash, seen.tx_hash) for seen in transactions})
+        chains, hashes, names = (
+            (list(part) for part in zip(*places, strict=True)) if places else 3 * ([],)
+        )
+        values = {"chains": chains, "blocks": hashes, "transactions": names}
+        calls.append([(_of_transactions(each.__name__), values) for each in event_types if places])
+    found = iter(fetch_all(conn, [call for group in calls for call in group]))
+    return [sorted((event for _ in group for event in next(found)), key=_order) for group in calls]
 
 
 def block_at(conn: Connection, chain: ChainId, height: Height) -> Block | None:
