@@ -149,12 +149,12 @@ def write_rows(conn: Connection, batches: Sequence[RowBatch]) -> None:
 
     Values as for `copy_rows`. Raises SQLAlchemy's errors, as `Connection.execute` does.
     """
-    by_insert = list(batches)
-    if sum(len(batch.rows) for batch in batches) > _MAX_INSERTED_ROWS:
-        for batch in batches:
-            if batch.rows and not batch.skips_stored:
-                copy_into(conn, batch.columns, batch.rows)
-        by_insert = [batch for batch in batches if batch.skips_stored]
+    by_insert: list[RowBatch] = []
+    for batch in batches:
+        if batch.skips_stored or len(batch.rows) <= _MAX_INSERTED_ROWS:
+            by_insert.append(batch)
+        else:
+            copy_into(conn, batch.columns, batch.rows)
     statements = [(_insert_statement(batch), batch) for batch in by_insert if batch.rows]
     if not statements:
         return
@@ -170,7 +170,7 @@ def write_rows(conn: Connection, batches: Sequence[RowBatch]) -> None:
                 cursor.execute(text, row)
 
 
-_MAX_INSERTED_ROWS = 50
+_MAX_INSERTED_ROWS = 6
 """A COPY takes as long as the INSERTs of six rows, and a tenth of that for each further row."""
 
 
