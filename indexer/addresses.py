@@ -8,6 +8,7 @@ does Stellar's SDK know `W…` (protocol 30). Tests compare both with the SDKs.
 import base64
 import re
 from binascii import crc_hqx
+from functools import lru_cache
 from hashlib import sha256
 
 from eth_hash.auto import keccak
@@ -101,8 +102,12 @@ def evm_as_bytes32(address: EvmAddress) -> Bytes32:
     return Bytes32("0x" + "00" * 12 + address[2:])
 
 
+@lru_cache(maxsize=1_000)
 def contract_as_bytes32(contract: StellarAddress) -> Bytes32:
-    """The raw contract id inside a `C…` strkey."""
+    """The raw contract id inside a `C…` strkey.
+
+    Cached: each fold compares with the few contracts of the network file.
+    """
     return bytes32(_required(contract, _CONTRACT))
 
 

@@ -12,6 +12,17 @@ BUCKETS = 1_024
 until a commit."""
 
 
+_LOCK = (
+    select(rows.c.number)
+    .where(
+        rows.c.kind == bindparam("wanted_kind", type_=Integer),
+        rows.c.number == func.any(bindparam("numbers", type_=ARRAY(Integer))),
+    )
+    .order_by(rows.c.number)
+    .with_for_update()
+)
+
+
 def lock_names(conn: Connection, kind: int, names: Iterable[str]) -> None:
     """Lock these of a kind, in one order, or two sessions could wait for each other.
 
@@ -21,10 +32,7 @@ def lock_names(conn: Connection, kind: int, names: Iterable[str]) -> None:
     numbers = {crc32(name.encode()) % BUCKETS for name in names}
     if not numbers:
         return
-    wanted = bindparam("numbers", sorted(numbers), type_=ARRAY(Integer))
-    columns = rows.c
-    found = select(columns.number).where(columns.kind == kind, columns.number == func.any(wanted))
-    locked = conn.scalars(found.order_by(columns.number).with_for_update()).all()
+    locked = conn.scalars(_LOCK, {"wanted_kind": kind, "numbers": sorted(numbers)}).all()
     if len(locked) < len(numbers):
         missing = sorted(numbers.difference(locked))
         raise RuntimeError(f"locks.rows lacks rows of kind {kind}: {missing[:5]}")

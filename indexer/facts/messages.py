@@ -16,7 +16,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
-    true,
+    union_all,
 )
 from sqlalchemy.dialects import postgresql
 
@@ -28,9 +28,10 @@ from indexer.chains.services.messages import (
     Service,
     burn_id,
 )
+from indexer.facts.queries import CompiledQuery, QueryCall, fetch_all, joined, rows_of
 from warehouse_schema.facts import cctp_attestations, message_status
 from warehouse_schema.identifiers import Bytes32, ChainId, UnixSeconds
-from warehouse_schema.queries import any_of, unix_seconds
+from warehouse_schema.queries import any_in, any_of, unix_seconds
 
 _MAX_TEXT = 200
 """Characters stored of a service's text."""
@@ -60,35 +61,39 @@ def add_attestation(conn: Connection, new: Attestation) -> bool:
     return conn.execute(statement.returning(_attestations.id)).one_or_none() is not None
 
 
-def attested_burns(
-    conn: Connection, burn_keys: Collection[Bytes32] | None = None
-) -> list[AttestedBurn]:
-    """Burns with a verified attestation, of these keys or all; each nonce once.
-
-    Ordered by the newest attestation of each nonce, oldest first.
-    """
-    if burn_keys is not None and not burn_keys:
-        return []
+def _attested_burns(*conditions: ColumnElement[bool]) -> CompiledQuery[AttestedBurn]:
     newest = (
         select(func.max(_attestations.id))
-        .where(_attestations.verified, _is_among(_attestations.burn_key, burn_keys))
+        .where(_attestations.verified, *conditions)
         .group_by(_attestations.source_domain, _attestations.nonce)
     )
     columns = [_attestations[name] for name in ("source_chain", "source_tx", "burn_key", "nonce")]
     query = select(*columns).where(_attestations.id.in_(newest)).order_by(_attestations.id)
-    return [AttestedBurn(*row) for row in conn.execute(query)]
+    return CompiledQuery(query, lambda row: AttestedBurn(*row))
+
+
+ATTESTED_BURNS = _attested_burns()
+"""Burns with a verified attestation; each nonce once.
+
+Ordered by the newest attestation of each nonce, oldest first.
+"""
+ATTESTED_BURNS_BY_KEY = _attested_burns(_attestations.burn_key == any_in("values"))
+"""As `ATTESTED_BURNS`, of these burn keys."""
+
+
+_ATTESTED_AT = rows_of(
+    select(_attestations.nonce, unix_seconds(func.min(_attestations.judged_at)).label("at"))
+    .where(_attestations.verified, _attestations.nonce == any_in("nonces"))
+    .group_by(_attestations.nonce)
+)
 
 
 def attested_at(conn: Connection, nonces: Collection[Bytes32]) -> dict[Bytes32, UnixSeconds]:
     """Unix seconds, by our clock, when messages of these nonces were first found attested."""
     if not nonces:
         return {}
-    query = (
-        select(_attestations.nonce, unix_seconds(func.min(_attestations.judged_at)))
-        .where(_attestations.verified, _attestations.nonce == any_of(nonces))
-        .group_by(_attestations.nonce)
-    )
-    return {nonce: UnixSeconds(at) for nonce, at in conn.execute(query)}
+    [rows] = fetch_all(conn, [(_ATTESTED_AT, {"nonces": joined(nonces)})])
+    return {row.nonce: UnixSeconds(row.at) for row in rows}
 
 
 def verified_attestations(
@@ -109,18 +114,29 @@ def verified_attestations(
     return found
 
 
-def answered_keys(conn: Connection, sent: Collection[Provenance]) -> set[Bytes32]:
-    """Burn keys with an attestation or status already, among messages sent at these places."""
-    if not sent:
-        return set()
-    attested = select(_attestations.burn_key).where(
-        _attestations.source_chain == any_of({seen.chain for seen in sent}),
-        _attestations.source_tx == any_of({seen.tx_hash for seen in sent}),
+_ANSWERED_KEYS = rows_of(
+    select(
+        union_all(
+            select(_attestations.burn_key.label("key")).where(
+                _attestations.source_chain == any_in("chains"),
+                _attestations.source_tx == any_in("transactions"),
+            ),
+            select(_status_columns.group_key).where(
+                _status_columns.message_id == any_in("messages")
+            ),
+        ).subquery()
     )
-    waiting = select(_status_columns.group_key).where(
-        _status_columns.message_id == any_of([burn_id(seen) for seen in sent])
-    )
-    return set(conn.scalars(attested.union_all(waiting)))
+)
+
+
+def answered_keys_call(sent: Collection[Provenance]) -> QueryCall:
+    """Query of the `key` of burns with an attestation or status already, among messages sent at
+    these places."""
+    return _ANSWERED_KEYS, {
+        "chains": joined({seen.chain for seen in sent}),
+        "transactions": joined({seen.tx_hash for seen in sent}),
+        "messages": joined(burn_id(seen) for seen in sent),
+    }
 
 
 def replace_statuses(
@@ -146,19 +162,24 @@ def replace_statuses(
     return sorted(keys | {status.group_key for status in rows})
 
 
+_STATUSES_BY_KEY = CompiledQuery(
+    _STATUSES.where(_status_columns.group_key == any_in("values")),
+    lambda row: MessageStatus(*row),
+)
+
+
 def read_statuses(
     conn: Connection, group_keys: Collection[Bytes32] | None = None
 ) -> dict[str, MessageStatus]:
     """Statuses of the messages of these burn keys and guids, or of all, by message id."""
-    query = _STATUSES.where(_is_among(_status_columns.group_key, group_keys))
-    return {row.message_id: MessageStatus(*row) for row in conn.execute(query)}
+    if group_keys is None:
+        rows = [MessageStatus(*row) for row in conn.execute(_STATUSES)]
+    else:
+        [rows] = fetch_all(conn, [(_STATUSES_BY_KEY, {"values": joined(group_keys)})])
+    return {each.message_id: each for each in rows}
 
 
 def printable_line(text: str) -> str:
     """Untrusted text as one short printable line that Postgres accepts."""
     line = " ".join(text.split())
     return "".join(letter for letter in line if letter.isprintable())[:_MAX_TEXT]
-
-
-def _is_among(column: Any, values: Collection[str] | None) -> ColumnElement[bool]:
-    return true() if values is None else column == any_of(values)

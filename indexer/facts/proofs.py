@@ -8,11 +8,12 @@ from sqlalchemy.dialects import postgresql
 from indexer.chains.events import Provenance
 from indexer.chains.raw import Block, RawEvent
 from indexer.config.networks import Chain, EvmChain
+from indexer.facts.queries import fetch_all, joined, rows_of
 from indexer.facts.rows import RowBatch
 from indexer.facts.store import block_at, read_raw, stored_blocks
 from warehouse_schema.facts import blocks, unproven_blocks
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, is_evm
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_in
 
 ALARM = "unproven"
 """Kind of alarm: the subject is a block's hash."""
@@ -45,17 +46,25 @@ def unproven_rows(chain: Chain, held: Collection[Block]) -> RowBatch:
     )
 
 
+_UNPROVEN = rows_of(
+    select(unproven_blocks.c.chain, unproven_blocks.c.block_hash).where(
+        unproven_blocks.c.chain == any_in("chains"),
+        unproven_blocks.c.block_hash == any_in("blocks"),
+    )
+)
+
+
 def find_unproven(conn: Connection, places: Iterable[Provenance]) -> frozenset[BlockKey]:
     """The unproven blocks among these places."""
     keys = {(place.chain, place.block_hash) for place in places}
     if not keys:
         return frozenset()
-    columns = unproven_blocks.c
-    query = select(columns.chain, columns.block_hash).where(
-        columns.chain == any_of({chain for chain, _ in keys}),
-        columns.block_hash == any_of({block_hash for _, block_hash in keys}),
-    )
-    return frozenset((row.chain, row.block_hash) for row in conn.execute(query)) & keys
+    values = {
+        "chains": joined({chain for chain, _ in keys}),
+        "blocks": joined({block_hash for _, block_hash in keys}),
+    }
+    [rows] = fetch_all(conn, [(_UNPROVEN, values)])
+    return frozenset((row.chain, row.block_hash) for row in rows) & keys
 
 
 def request_proofs(conn: Connection, keys: Collection[BlockKey]) -> None:

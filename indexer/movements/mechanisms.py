@@ -18,10 +18,11 @@ from indexer.chains.events import Event
 from indexer.chains.services.messages import AttestedBurn, MessageStatus
 from indexer.config.networks import Network
 from indexer.config.routes import Bridge
-from indexer.facts.messages import attested_burns, read_statuses
+from indexer.facts.messages import ATTESTED_BURNS, ATTESTED_BURNS_BY_KEY, read_statuses
+from indexer.facts.queries import fetch_all, joined
 from indexer.facts.store import (
-    events_by_key,
-    events_of_transactions,
+    events_by_column,
+    events_of_transaction_groups,
     events_of_types_by_key,
     read_events,
     values_between,
@@ -62,6 +63,10 @@ class BridgeMechanism:
     services say of their messages, by message."""
 
 
+_SENT = events_by_column(MessageSent, "burn_key")
+_RECEIVED = events_by_column(MessageReceived, "burn_key")
+
+
 def _fold_cctp(
     conn: Connection,
     network: Network,
@@ -72,16 +77,24 @@ def _fold_cctp(
     receiving: Iterable[Event]
     if keys is None:
         sending, receiving = read_events(conn, BURN_EVENTS), read_events(conn, MINT_EVENTS)
+        [attested] = fetch_all(conn, [(ATTESTED_BURNS, {})])
     else:
-        sent = events_by_key(conn, MessageSent, "burn_key", keys)
-        received = events_by_key(conn, MessageReceived, "burn_key", keys)
-        sending = events_of_transactions(conn, BURN_EVENTS, [event.seen for event in sent])
-        receiving = events_of_transactions(conn, MINT_EVENTS, [event.seen for event in received])
+        values = {"values": joined(keys)}
+        sent, received, attested = fetch_all(
+            conn, [(_SENT, values), (_RECEIVED, values), (ATTESTED_BURNS_BY_KEY, values)]
+        )
+        sending, receiving = events_of_transaction_groups(
+            conn,
+            [
+                (BURN_EVENTS, [event.seen for event in sent]),
+                (MINT_EVENTS, [event.seen for event in received]),
+            ],
+        )
     # A transaction may hold messages of other keys, and messages that are no burn's.
     burns: dict[Bytes32, list[Burn]] = defaultdict(list)
     mints: dict[Bytes32, list[Mint]] = defaultdict(list)
     nonces: dict[Bytes32, list[AttestedBurn]] = defaultdict(list)
-    for each in attested_burns(conn, keys):
+    for each in attested:
         nonces[each.burn_key].append(each)
     for events in group_by_transaction(sending):
         for burn in pair_burns(events):
@@ -178,5 +191,6 @@ def fold_stored(
     rows: list[Movement] = []
     for name, mechanism in MECHANISMS.items():
         keys = None if affected is None else sorted(key for of, key in affected if of == name)
-        rows += mechanism.fold_stored(conn, network, keys, statuses)
+        if keys is None or keys:
+            rows += mechanism.fold_stored(conn, network, keys, statuses)
     return rows

@@ -5,7 +5,7 @@ the movement's lock until commit, so the second reads what the first wrote.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from operator import attrgetter
 
@@ -14,7 +14,8 @@ from sqlalchemy import Connection, case, delete, func, select
 from indexer.bridges.cctp.events import MessageReceived
 from indexer.chains.events import Event
 from indexer.config.networks import Network
-from indexer.facts.messages import answered_keys
+from indexer.facts.messages import answered_keys_call
+from indexer.facts.queries import CompiledQuery, fetch_all, joined, rows_of
 from indexer.facts.rows import RowBatch, write_rows
 from indexer.metrics.collectors import waiting
 from indexer.movements.fold import (
@@ -30,7 +31,7 @@ from indexer.movements.mechanisms import affected_movements, fold_stored
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
 from warehouse_schema.projections import movements
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_in, any_of
 from warehouse_schema.row_locks import lock_names
 
 _FIELDS = [field.name for field in fields(Movement)]
@@ -75,6 +76,17 @@ def _refold(conn: Connection, network: Network, affected: Collection[MovementKey
     return len(changed)
 
 
+_BURN_COUNTS = rows_of(
+    select(
+        movements.c.group_key,
+        case((func.count(movements.c.source_tx) == func.count(), func.count())).label("burns"),
+    )
+    .where(movements.c.group_key == any_in("keys"))
+    .group_by(movements.c.group_key)
+)
+"""Stored burns of each key that has rows; null where a mint waits for its burn."""
+
+
 def _append_burns(conn: Connection, network: Network, events: Sequence[Event]) -> list[Movement]:
     """Write the rows of burns that come last of their key.
 
@@ -89,8 +101,14 @@ def _append_burns(conn: Connection, network: Network, events: Sequence[Event]) -
                 burns[burn.message.burn_key].append(burn)
     received = {event.burn_key for event in events if isinstance(event, MessageReceived)}
     keys = [key for key in sorted(burns) if key not in received]
-    answered = answered_keys(conn, [burn.message.seen for key in keys for burn in burns[key]])
-    earlier = _count_burns(conn, keys)
+    if not keys:
+        return []
+    sent = [burn.message.seen for key in keys for burn in burns[key]]
+    answers, counts = fetch_all(
+        conn, [answered_keys_call(sent), (_BURN_COUNTS, {"keys": joined(keys)})]
+    )
+    answered = {row.key for row in answers}
+    earlier: dict[str, int | None] = {row.group_key: row.burns for row in counts}
     rows = [
         row
         for key in keys
@@ -101,38 +119,30 @@ def _append_burns(conn: Connection, network: Network, events: Sequence[Event]) -
     return rows
 
 
-def _count_burns(conn: Connection, keys: Sequence[Bytes32]) -> dict[str, int | None]:
-    """Stored burns of each key that has rows; None where a mint waits for its burn."""
-    if not keys:
-        return {}
-    column = movements.c
-    burns = func.count(column.source_tx)
-    query = (
-        select(column.group_key, case((burns == func.count(), burns)))
-        .where(column.group_key == any_of(keys))
-        .group_by(column.group_key)
-    )
-    return {row[0]: row[1] for row in conn.execute(query)}
+MOVEMENTS_BY_KEY = CompiledQuery(
+    select(*_COLUMNS).where(movements.c.group_key == any_in("values")),
+    lambda row: Movement(**row._asdict()),
+)
 
 
 def read_movements(conn: Connection, keys: Collection[str] | None = None) -> list[Movement]:
     """Stored movements of these burn keys and guids, or all."""
-    query = select(*_COLUMNS)
-    if keys is not None:
-        query = query.where(movements.c.group_key == any_of(keys))
-    return [Movement(**dict(zip(_FIELDS, row, strict=True))) for row in conn.execute(query)]
+    if keys is None:
+        return [Movement(**row._mapping) for row in conn.execute(select(*_COLUMNS))]
+    [rows] = fetch_all(conn, [(MOVEMENTS_BY_KEY, {"values": joined(keys)})])
+    return rows
 
 
 def _insert(conn: Connection, rows: Sequence[Movement]) -> None:
     write_rows(conn, [RowBatch(_COLUMNS, [_values(row) for row in rows])])
 
 
-def rows_by_key(conn: Connection, keys: Collection[str]) -> dict[str, list[Movement]]:
-    """Stored movements by burn key or guid; those of one key by their ordinal."""
+def group_by_key(rows: Iterable[Movement]) -> dict[str, list[Movement]]:
+    """Movements by burn key or guid; those of one key by their ordinal."""
     found: dict[str, list[Movement]] = defaultdict(list)
-    for row in read_movements(conn, sorted(keys)) if keys else ():
+    for row in rows:
         found[row.group_key].append(row)
-    for rows in found.values():
+    for of_key in found.values():
         # Ids of one key differ only in their ordinal, a number without leading zeros.
-        rows.sort(key=lambda row: (len(row.id), row.id))
+        of_key.sort(key=lambda row: (len(row.id), row.id))
     return found

@@ -4,8 +4,9 @@ Movements' rows must be up to date with the facts: refold movements first.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
 
@@ -13,7 +14,8 @@ from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.config.networks import Network
 from indexer.facts.proofs import BlockKey, find_unproven
-from indexer.facts.store import events_by_key
+from indexer.facts.queries import fetch_all, joined, rows_of
+from indexer.facts.store import events_by_column
 from indexer.transfers.inputs import (
     ChainPosition,
     FailedTransaction,
@@ -25,11 +27,18 @@ from indexer.transfers.inputs import (
     TransferTerms,
 )
 from indexer.transfers.load_movements import load_movements
-from indexer.transfers.terms import TERMS, load_interchangeable
-from warehouse_schema.facts import expiries, lost_sources
-from warehouse_schema.identifiers import Address, TxHash, UnixSeconds
+from indexer.transfers.terms import INTERCHANGEABLE, TERMS
+from warehouse_schema.facts import cursors, expiries, lost_sources
+from warehouse_schema.identifiers import (
+    Address,
+    ChainId,
+    EvmAddress,
+    Height,
+    TxHash,
+    UnixSeconds,
+)
 from warehouse_schema.intake import cancellations, quotes, submissions, transfers
-from warehouse_schema.queries import any_of, unix_seconds
+from warehouse_schema.queries import any_in, unix_seconds
 from warehouse_schema.relay import attempts, obstacles, slots
 
 
@@ -57,11 +66,84 @@ class _Rows:
     obstacles: list[Obstacle] = field(default_factory=list)
     rewound: dict[TxHash, RewoundSource] = field(default_factory=dict)
     count: int = 0
-    """Rows of submissions, attempts, closed slots and obstacles (a cleared one counts twice)."""
+    """Rows of closed slots and obstacles (a cleared one counts twice)."""
     paid: list[Payment] = field(default_factory=list)
     returned: list[Payment] = field(default_factory=list)
     unproven: set[BlockKey] = field(default_factory=set)
     """Blocks with further payments."""
+
+
+_TERMS = rows_of(
+    select(
+        *TERMS,
+        unix_seconds(cancellations.c.cancelled_at).label("cancelled_at"),
+        unix_seconds(expiries.c.expired_at).label("expired_at"),
+    )
+    .join_from(transfers, quotes)
+    .outerjoin(cancellations)
+    .outerjoin(expiries, expiries.c.transfer == transfers.c.id)
+    .where(transfers.c.id == any_in("ids"))
+)
+_FINALS = rows_of(
+    select(cursors.c.chain, cursors.c.final_height).where(cursors.c.final_height.is_not(None))
+)
+_SUBMISSIONS = rows_of(
+    select(
+        *(submissions.c.transfer, unix_seconds(submissions.c.submitted_at).label("at")),
+        submissions.c.tx_hash,
+    )
+    .where(submissions.c.transfer == any_in("ids"))
+    .order_by(submissions.c.tx_hash)
+)
+_ATTEMPTS = rows_of(
+    select(
+        *(attempts.c.subject, unix_seconds(attempts.c.created_at).label("at")),
+        *(attempts.c.tx_hash, attempts.c.purpose),
+    )
+    .where(attempts.c.subject == any_in("ids"))
+    .order_by(attempts.c.tx_hash)
+)
+_LOST_SOURCES = rows_of(
+    select(
+        *(lost_sources.c.transfer, lost_sources.c.tx_hash),
+        *(unix_seconds(lost_sources.c.lost_at).label("at"), lost_sources.c.paid),
+    )
+    .where(lost_sources.c.transfer == any_in("ids"))
+    .order_by(lost_sources.c.tx_hash, lost_sources.c.lost_at, lost_sources.c.block_hash)
+)
+_OBSTACLES = rows_of(
+    select(
+        *(obstacles.c.transfer, obstacles.c.kind, obstacles.c.detail),
+        *(unix_seconds(obstacles.c.since).label("since"), obstacles.c.cleared_at),
+    )
+    .where(obstacles.c.transfer == any_in("ids"))
+    .order_by(obstacles.c.id)
+)
+_SLOT_HASHES = (
+    select(func.array_agg(attempts.c.tx_hash))
+    .where(
+        attempts.c.chain == slots.c.chain,
+        attempts.c.account == slots.c.account,
+        attempts.c.number == slots.c.number,
+    )
+    .scalar_subquery()
+)
+_CLOSED_SLOTS = rows_of(
+    select(
+        *(slots.c.subject, slots.c.purpose, slots.c.key, slots.c.outcome),
+        unix_seconds(slots.c.closed_at).label("closed_at"),
+        _SLOT_HASHES.label("hashes"),
+        submissions.c.signed,
+        unix_seconds(submissions.c.submitted_at).label("submitted_at"),
+    )
+    .outerjoin(
+        submissions,
+        and_(submissions.c.transfer == slots.c.subject, submissions.c.tx_hash == slots.c.key),
+    )
+    .where(slots.c.subject == any_in("ids"), slots.c.outcome.is_not(None))
+)
+_PAID = events_by_column(Erc20Transfer, "recipient")
+_RETURNED = events_by_column(DepositRefunded, "deposit")
 
 
 def load_transfers(
@@ -70,33 +152,44 @@ def load_transfers(
     """The inputs of these transfers now, in order of their ids; unknown ids are skipped."""
     if not ids:
         return []
-    query = (
-        select(
-            *TERMS,
-            unix_seconds(cancellations.c.cancelled_at).label("cancelled_at"),
-            unix_seconds(expiries.c.expired_at).label("expired_at"),
-        )
-        .join_from(transfers, quotes)
-        .outerjoin(cancellations)
-        .outerjoin(expiries, expiries.c.transfer == transfers.c.id)
-        .where(transfers.c.id == any_of(ids))
+    values = {"ids": joined(ids)}
+    first = (_TERMS, INTERCHANGEABLE, _FINALS, _LOST_SOURCES, _OBSTACLES, _CLOSED_SLOTS)
+    agreed, together, heights, lost, hindrances, closed_slots = fetch_all(
+        conn, [(query, values) for query in first]
     )
     closed: dict[str, tuple[UnixSeconds | None, UnixSeconds | None]] = {}
     terms: list[TransferTerms] = []
-    for row in conn.execute(query):
-        values = dict(row._mapping)
-        closed[row.id] = values.pop("cancelled_at"), values.pop("expired_at")
-        terms.append(TransferTerms(**values))
-    unlabelled = [each for each in terms if each.mechanism != "cctp"]
-    together = load_interchangeable(conn, unlabelled)
+    for row in agreed:
+        fields = row._asdict()
+        closed[row.id] = fields.pop("cancelled_at"), fields.pop("expired_at")
+        terms.append(TransferTerms(**fields))
+    by_address = {each.deposit_address: each for each in terms if each.deposit_address is not None}
+    sent_by = {"ids": joined({*ids, *(each.id for each in together)})}
+    addresses = {"values": joined(by_address)}
+    submitted, signed, paid, refunds = fetch_all(
+        conn,
+        [(_SUBMISSIONS, sent_by), (_ATTEMPTS, sent_by), (_PAID, addresses), (_RETURNED, addresses)],
+    )
     found: dict[str, _Rows] = defaultdict(_Rows)
-    _add_relay_rows(conn, {*ids, *(each.id for each in together)}, ids, found)
     named: dict[TxHash, set[str]] = defaultdict(set)
-    for transfer, rows in found.items():
-        for transaction in (*rows.submissions, *rows.attempts):
-            named[transaction.tx].add(transfer)
-    movements = load_movements(conn, network, terms, together, named)
-    _add_deposits(conn, terms, found)
+    for row in submitted:
+        found[row.transfer].submissions.append(SentTransaction(row.at, row.tx_hash, "submit"))
+        named[row.tx_hash].add(row.transfer)
+    for row in signed:
+        found[row.subject].attempts.append(SentTransaction(row.at, row.tx_hash, row.purpose))
+        named[row.tx_hash].add(row.subject)
+    for row in lost:
+        # A transaction that was rewound twice counts once.
+        source = RewoundSource(row.tx_hash, row.at, row.paid)
+        found[row.transfer].rewound.setdefault(row.tx_hash, source)
+    for row in hindrances:
+        found[row.transfer].count += 1 if row.cleared_at is None else 2
+        if row.cleared_at is None:
+            found[row.transfer].obstacles.append(Obstacle(row.since, row.kind, row.detail))
+    _add_closed_slots(closed_slots, found)
+    finals: dict[ChainId, Height] = {row.chain: row.final_height for row in heights}
+    movements = load_movements(conn, network, terms, together, named, finals)
+    _add_deposits(conn, by_address, [*paid, *refunds], found)
     loaded: list[LoadedTransfer] = []
     for each in sorted(terms, key=lambda each: each.id):
         own, moved = found[each.id], movements[each.id]
@@ -116,103 +209,31 @@ def load_transfers(
             extras=tuple(moved.extras),
             obstacles=tuple(own.obstacles),
         )
+        written = len(own.submissions) + len(own.attempts) + own.count
         loaded.append(
             LoadedTransfer(
                 inputs,
                 keys=tuple(sorted(moved.keys)),
-                input_rows=own.count + (cancelled_at is not None),
+                input_rows=written + (cancelled_at is not None),
                 unproven=frozenset(own.unproven | moved.unproven),
             )
         )
     return loaded
 
 
-def _add_relay_rows(
-    conn: Connection, sent_by: Collection[str], ids: Collection[str], found: dict[str, _Rows]
-) -> None:
-    """Rows of clients and relay: transactions of all `sent_by`, the rest of `ids` only."""
-    submitted = submissions.c
-    query = (
-        select(submitted.transfer, unix_seconds(submitted.submitted_at), submitted.tx_hash)
-        .where(submitted.transfer == any_of(sent_by))
-        .order_by(submitted.tx_hash)
-    )
-    for transfer, at, tx in conn.execute(query):
-        found[transfer].submissions.append(SentTransaction(UnixSeconds(at), tx, "submit"))
-        found[transfer].count += 1
-    signed = attempts.c
-    signings = (
-        select(signed.subject, unix_seconds(signed.created_at), signed.tx_hash, signed.purpose)
-        .where(signed.subject == any_of(sent_by))
-        .order_by(signed.tx_hash)
-    )
-    for transfer, at, tx, purpose in conn.execute(signings):
-        found[transfer].attempts.append(SentTransaction(UnixSeconds(at), tx, purpose))
-        found[transfer].count += 1
-    lost = lost_sources.c
-    losses = (
-        select(lost.transfer, lost.tx_hash, unix_seconds(lost.lost_at), lost.paid)
-        .where(lost.transfer == any_of(ids))
-        .order_by(lost.tx_hash, lost.lost_at, lost.block_hash)
-    )
-    for transfer, tx, at, paid in conn.execute(losses):
-        # A transaction that was rewound twice counts once.
-        found[transfer].rewound.setdefault(tx, RewoundSource(tx, UnixSeconds(at), paid))
-    kinds = obstacles.c
-    hindrances = (
-        select(
-            *(kinds.transfer, kinds.kind, kinds.detail),
-            *(unix_seconds(kinds.since).label("since"), kinds.cleared_at),
-        )
-        .where(kinds.transfer == any_of(ids))
-        .order_by(kinds.id)
-    )
-    for row in conn.execute(hindrances):
-        found[row.transfer].count += 1 if row.cleared_at is None else 2
-        if row.cleared_at is None:
-            obstacle = Obstacle(UnixSeconds(row.since), row.kind, row.detail)
-            found[row.transfer].obstacles.append(obstacle)
-    _add_closed_slots(conn, ids, found)
-
-
-def _add_closed_slots(conn: Connection, ids: Collection[str], found: dict[str, _Rows]) -> None:
+def _add_closed_slots(rows: Collection[Any], found: dict[str, _Rows]) -> None:
     """Transactions of closed slots: dead ones, and submissions that failed in a ledger."""
-    columns = slots.c
-    hashes = (
-        select(func.array_agg(attempts.c.tx_hash))
-        .where(
-            attempts.c.chain == columns.chain,
-            attempts.c.account == columns.account,
-            attempts.c.number == columns.number,
-        )
-        .scalar_subquery()
-    )
-    query = (
-        select(
-            *(columns.subject, columns.purpose, columns.key, columns.outcome),
-            *(unix_seconds(columns.closed_at), hashes, submissions.c.signed),
-            unix_seconds(submissions.c.submitted_at),
-        )
-        .outerjoin(
-            submissions,
-            and_(submissions.c.transfer == columns.subject, submissions.c.tx_hash == columns.key),
-        )
-        .where(columns.subject == any_of(ids), columns.outcome.is_not(None))
-    )
-    rows = conn.execute(query)
-    for transfer, purpose, key, outcome, closed_at, sent, signed, submitted_at in rows:
-        own = found[transfer]
+    for row in rows:
+        own = found[row.subject]
         own.count += 1
-        if (purpose, outcome) == ("submit", "reverted") and submitted_at is not None:
-            own.failed.append(
-                FailedTransaction(UnixSeconds(closed_at), TxHash(key), UnixSeconds(submitted_at))
-            )
+        if (row.purpose, row.outcome) == ("submit", "reverted") and row.submitted_at is not None:
+            own.failed.append(FailedTransaction(row.closed_at, TxHash(row.key), row.submitted_at))
         # A submission that a ledger took has moved the money, even if no fact shows it yet: another
         # one must not be signed. Only an approval moves nothing; the burn is signed after it.
-        is_applied = (purpose, outcome) == ("submit", "confirmed")
-        if is_applied and (signed is None or _called_function(signed) != "approve"):
+        is_applied = (row.purpose, row.outcome) == ("submit", "confirmed")
+        if is_applied and (row.signed is None or _called_function(row.signed) != "approve"):
             continue
-        own.dead |= {*sent, key} if purpose == "submit" else set(sent)
+        own.dead |= {*row.hashes, row.key} if row.purpose == "submit" else set(row.hashes)
 
 
 def _called_function(envelope: bytes) -> str | None:
@@ -224,13 +245,12 @@ def _called_function(envelope: bytes) -> str | None:
 
 
 def _add_deposits(
-    conn: Connection, terms: Sequence[TransferTerms], found: dict[str, _Rows]
+    conn: Connection,
+    by_address: Mapping[EvmAddress, TransferTerms],
+    events: Collection[Erc20Transfer | DepositRefunded],
+    found: dict[str, _Rows],
 ) -> None:
-    by_address = {each.deposit_address: each for each in terms if each.deposit_address is not None}
-    paid = events_by_key(conn, Erc20Transfer, "recipient", list(by_address))
-    refunds = events_by_key(conn, DepositRefunded, "deposit", list(by_address))
-    unproven = find_unproven(conn, (event.seen for event in (*paid, *refunds)))
-    events: list[Erc20Transfer | DepositRefunded] = [*paid, *refunds]
+    unproven = find_unproven(conn, (event.seen for event in events))
     for event in events:
         seen = event.seen
         address = event.recipient if isinstance(event, Erc20Transfer) else event.deposit

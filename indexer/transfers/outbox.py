@@ -6,18 +6,21 @@ numbers are given is held until commit.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Text, bindparam, func, insert, select
+from sqlalchemy import Connection, Text, bindparam, func, select
 
+from indexer.facts.queries import fetch_all, joined, rows_of
+from indexer.facts.rows import RowBatch, write_rows
 from indexer.metrics.collectors import waiting
 from indexer.tracing import note_changes
 from indexer.transfers.state_machine import Sep24Status, Stage
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
-from warehouse_schema.notifications import queue_notifications
+from warehouse_schema.notifications import queued
 from warehouse_schema.projections import transfer_events
+from warehouse_schema.queries import SEPARATOR
 from warehouse_schema.row_locks import lock_names
 
 
@@ -32,24 +35,48 @@ class TransferChange:
     reason: str | None
 
 
-def publish_changes(conn: Connection, changes: Sequence[TransferChange]) -> None:
-    """Number the changes in their order and write them. Holds the owners' locks until commit."""
+_owners = select(
+    func.unnest(func.string_to_array(bindparam("owners", type_=Text), SEPARATOR)).label("owner")
+).subquery()
+_LAST_NUMBERS = rows_of(
+    # One index lookup per owner, however many events there are.
+    select(
+        _owners.c.owner,
+        func.coalesce(
+            select(func.max(transfer_events.c.number))
+            .where(transfer_events.c.owner == _owners.c.owner)
+            .scalar_subquery(),
+            0,
+        ).label("last"),
+    )
+)
+_EVENT_COLUMNS = [
+    *(transfer_events.c[field.name] for field in fields(TransferChange)),
+    transfer_events.c.number,
+]
+
+
+def publish_changes(
+    conn: Connection, changes: Sequence[TransferChange], also: Sequence[RowBatch] = ()
+) -> None:
+    """Number the changes in their order and write them, behind other rows in the same round trip.
+
+    Holds the owners' locks until commit.
+    """
     owners = sorted({each.owner for each in changes})
     if not owners:
+        write_rows(conn, also)
         return
     with waiting("lock"):
         lock_names(conn, locks.TRANSFER_EVENTS, owners)
-    each_owner = func.unnest(bindparam("owners", owners, type_=ARRAY(Text)))
-    # One index lookup per owner, however many events there are.
-    wanted = select(each_owner.label("owner")).subquery()
-    events = transfer_events.c
-    last = select(func.max(events.number)).where(events.owner == wanted.c.owner).scalar_subquery()
-    query = select(wanted.c.owner, func.coalesce(last, 0).label("last"))
-    numbers = {row.owner: row.last for row in conn.execute(query)}
-    rows: list[dict[str, Any]] = []
+    [last] = fetch_all(conn, [(_LAST_NUMBERS, {"owners": joined(owners)})])
+    numbers = {row.owner: row.last for row in last}
+    rows: list[tuple[Any, ...]] = []
     for each in changes:
         numbers[each.owner] += 1
-        rows.append({**asdict(each), "number": numbers[each.owner]})
-    conn.execute(insert(transfer_events), rows)
-    queue_notifications(conn, channels.TRANSFERS, owners)
+        rows.append((*astuple(each), numbers[each.owner]))
+    notices = RowBatch(
+        [queued.c.channel, queued.c.payload], [(channels.TRANSFERS, owner) for owner in owners]
+    )
+    write_rows(conn, [*also, RowBatch(_EVENT_COLUMNS, rows), notices])
     note_changes((each.transfer, each.stage) for each in changes)

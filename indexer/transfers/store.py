@@ -9,6 +9,7 @@ are announced by NOTIFY and folded afterwards.
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -19,7 +20,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    insert,
     or_,
     select,
     text,
@@ -31,6 +31,8 @@ from indexer.chains.events import Event
 from indexer.config.networks import Network
 from indexer.facts import proofs
 from indexer.facts.alarms import raise_alarm
+from indexer.facts.queries import CompiledQuery, fetch_all, joined
+from indexer.facts.rows import RowBatch
 from indexer.metrics.collectors import waiting
 from indexer.movements.fold import BURN_EVENTS, MovementKey, group_by_transaction, pair_burns
 from indexer.movements.mechanisms import UNLABELLED_SENDS
@@ -42,13 +44,13 @@ from indexer.transfers.load import LoadedTransfer
 from indexer.transfers.outbox import TransferChange, publish_changes
 from indexer.transfers.read import TransferReading, new_transfer_state, read_transfers
 from indexer.transfers.state_machine import Stage
-from indexer.transfers.terms import load_interchangeable, load_terms
+from indexer.transfers.terms import INTERCHANGEABLE, load_terms
 from warehouse_schema import locks
 from warehouse_schema.facts import cursors, lost_sources
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import cancellations, submissions, transfers
 from warehouse_schema.projections import transfer_states
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_in, any_of
 from warehouse_schema.relay import attempts, obstacles, slots
 from warehouse_schema.row_locks import lock_names
 
@@ -85,7 +87,13 @@ class StateRow:
     inputs: int
 
 
-_COLUMNS = [transfer_states.c[field.name] for field in fields(StateRow)]
+_FIELDS = [field.name for field in fields(StateRow)]
+_COLUMNS = [transfer_states.c[name] for name in _FIELDS]
+_values = attrgetter(*_FIELDS)
+_STORED = CompiledQuery(
+    select(*_COLUMNS).where(transfer_states.c.transfer == any_in("ids")),
+    lambda row: StateRow(**row._asdict()),
+)
 _HAS_NO_TRANSFER = ~(
     select(transfers.c.id).where(transfers.c.id == transfer_states.c.transfer).exists()
 )
@@ -131,8 +139,8 @@ def state_row(loaded: LoadedTransfer, state: TransferState) -> StateRow:
 
 def stored_rows(conn: Connection, ids: Collection[str]) -> dict[str, StateRow]:
     """Stored rows by transfer."""
-    query = select(*_COLUMNS).where(transfer_states.c.transfer == any_of(ids))
-    return {row.transfer: StateRow(**row._mapping) for row in conn.execute(query)}
+    [rows] = fetch_all(conn, [(_STORED, {"ids": joined(ids)})])
+    return {row.transfer: row for row in rows}
 
 
 # Locks.
@@ -160,8 +168,7 @@ def try_lock_transfers(conn: Connection, ids: Collection[str]) -> set[str]:
 
 def with_interchangeable(conn: Connection, ids: Collection[str]) -> list[str]:
     """These transfers and those that may share sends with them."""
-    unlabelled = [each for each in load_terms(conn, ids) if each.mechanism != "cctp"]
-    together = load_interchangeable(conn, unlabelled)
+    [together] = fetch_all(conn, [(INTERCHANGEABLE, {"ids": joined(ids)})])
     return sorted({*ids, *(each.id for each in together)})
 
 
@@ -313,9 +320,9 @@ def _write(conn: Connection, rows: _Changes, stored: Mapping[str, StateRow]) -> 
             before = state_row(new, new_transfer_state(terms))
         is_changed = _shown(row) != _shown(before)
         if is_changed:
-            changed.append(asdict(row))
+            changed.append(_values(row))
         else:
-            unchanged.append({**asdict(row), "changed_at": times.get(row.transfer)})
+            unchanged.append((*_values(row), times.get(row.transfer)))
         if is_changed or row.transfer not in stored:
             status = state_machine.status(row.stage, terms.source_chain, terms.dest_chain)
             change = TransferChange(
@@ -326,10 +333,11 @@ def _write(conn: Connection, rows: _Changes, stored: Mapping[str, StateRow]) -> 
                 reason=row.reason,
             )
             published.append(change)
-    for values in (unchanged, changed):
-        if values:
-            conn.execute(insert(transfer_states), values)
-    publish_changes(conn, published)
+    batches = [
+        RowBatch([*_COLUMNS, columns.changed_at], unchanged),
+        RowBatch(_COLUMNS, changed),
+    ]
+    publish_changes(conn, published, batches)
 
 
 def _shown(row: StateRow) -> StateRow:

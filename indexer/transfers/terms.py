@@ -1,15 +1,26 @@
 """Terms of transfers, as Postgres stores them."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Numeric, bindparam, func, select
+from sqlalchemy import (
+    ARRAY,
+    Column,
+    ColumnElement,
+    Connection,
+    Numeric,
+    bindparam,
+    func,
+    select,
+    tuple_,
+)
 
+from indexer.facts.queries import CompiledQuery
 from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.intake import quotes, transfers
-from warehouse_schema.queries import any_of, unix_seconds
+from warehouse_schema.queries import any_in, any_of, unix_seconds
 
 
 def columns_of(dataclass: type[Any]) -> list[Column[Any]]:
@@ -47,6 +58,11 @@ def any_amount(amounts: Collection[int]) -> ColumnElement[Any]:
     return func.any(bindparam(None, sorted(set(amounts)), type_=ARRAY(Numeric(78, 0))))
 
 
+def any_amount_in(parameter: str) -> ColumnElement[Any]:
+    """As `any_amount`, for a query that is compiled once."""
+    return func.any(bindparam(parameter, type_=ARRAY(Numeric(78, 0))))
+
+
 def load_terms(conn: Connection, ids: Collection[str]) -> list[TransferTerms]:
     """Terms of these transfers; unknown ids are skipped."""
     if not ids:
@@ -55,21 +71,20 @@ def load_terms(conn: Connection, ids: Collection[str]) -> list[TransferTerms]:
     return [TransferTerms(**row._mapping) for row in conn.execute(query)]
 
 
-def load_interchangeable(conn: Connection, terms: Sequence[TransferTerms]) -> list[TransferTerms]:
-    """All transfers without a label that may agree with one of these, these included.
-
-    Their sends are told apart by their order only, so they are matched together.
-    """
-    if not terms:
-        return []
-    query = (
-        select(*TERMS)
-        .join_from(transfers, quotes)
-        .where(
-            quotes.c.mechanism == any_of(sorted({each.mechanism for each in terms})),
-            quotes.c.source_address == any_of(sorted({each.source_address for each in terms})),
-            quotes.c.amount_in == any_amount([each.amount_in for each in terms]),
-        )
+def _interchangeable() -> CompiledQuery[TransferTerms]:
+    known, their_quotes = transfers.alias("known"), quotes.alias("their_quotes")
+    agreed = (
+        select(their_quotes.c.mechanism, their_quotes.c.source_address, their_quotes.c.amount_in)
+        .join_from(known, their_quotes)
+        .where(known.c.id == any_in("ids"), their_quotes.c.mechanism != "cctp")
     )
-    rows = (TransferTerms(**row._mapping) for row in conn.execute(query))
-    return list({each.id: each for each in (*terms, *rows)}.values())
+    same = tuple_(quotes.c.mechanism, quotes.c.source_address, quotes.c.amount_in).in_(agreed)
+    query = select(*TERMS).join_from(transfers, quotes).where(same)
+    return CompiledQuery(query, lambda row: TransferTerms(**row._asdict()))
+
+
+INTERCHANGEABLE = _interchangeable()
+"""All transfers without a label that may agree with one of `ids`, these included.
+
+Their sends are told apart by their order only, so they are matched together.
+"""
