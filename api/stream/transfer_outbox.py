@@ -6,6 +6,7 @@ shows the transfer as of the read: it may already include a later event, never l
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 from sqlalchemy import ARRAY, BigInteger, Connection, Text, and_, bindparam, column, func, select
@@ -15,12 +16,13 @@ from api.transfers.access import OwnedTransferId
 from api.transfers.details import load_details
 from api.transfers.responses import transfer_response
 from indexer.config.networks import Network
+from indexer.facts.queries import CompiledQuery, fetch_all, joined, rows_of
 from indexer.transfers import state_machine
 from warehouse_schema.access import revoked_tokens
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers
 from warehouse_schema.projections import transfer_events, transfer_states
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_in, any_of
 
 MAX_EVENTS = 500
 """Events that are read at once, and that a client may have missed to resume."""
@@ -48,19 +50,17 @@ class OwnerMessages:
     """False: more events are to be read."""
 
 
-def read_owner_messages(
-    conn: Connection, network: Network, positions: Mapping[StellarAddress, int]
-) -> OwnerMessages:
-    """The events of each owner after its number."""
-    owners = bindparam("owners", list(positions), type_=ARRAY(Text))
-    numbers = bindparam("numbers", list(positions.values()), type_=ARRAY(BigInteger))
+def _events_since() -> CompiledQuery[Any]:
+    """The first `at_most` events of `owners` after each one's number in `numbers`."""
     since = (
-        func.unnest(owners, numbers)
+        func.unnest(
+            bindparam("owners", type_=ARRAY(Text)), bindparam("numbers", type_=ARRAY(BigInteger))
+        )
         .table_valued(column("owner", Text), column("number", BigInteger), name="since")
         .render_derived()
     )
     events = transfer_events.c
-    query = (
+    return rows_of(
         select(events.owner, events.number, events.transfer)
         .join_from(
             transfer_events,
@@ -70,9 +70,23 @@ def read_owner_messages(
         # Ownership comes from `intake.transfers`, never from derived rows.
         .join(transfers, and_(transfers.c.id == events.transfer, transfers.c.owner == events.owner))
         .order_by(events.owner, events.number)
-        .limit(MAX_EVENTS)
+        .limit(bindparam("at_most", type_=BigInteger))
     )
-    rows = conn.execute(query).all()
+
+
+_EVENTS_SINCE = _events_since()
+
+
+def read_owner_messages(
+    conn: Connection, network: Network, positions: Mapping[StellarAddress, int]
+) -> OwnerMessages:
+    """The events of each owner after its number."""
+    values = {
+        "owners": list(positions),
+        "numbers": list(positions.values()),
+        "at_most": MAX_EVENTS,
+    }
+    [rows] = fetch_all(conn, [(_EVENTS_SINCE, values)])
     last = {(StellarAddress(row.owner), OwnedTransferId(row.transfer)): row.number for row in rows}
     shown = _frames(conn, network, {transfer: number for (_, transfer), number in last.items()})
     frames: dict[StellarAddress, list[bytes]] = {}
@@ -99,10 +113,13 @@ def read_greeting(
     return TransferGreeting("snapshot", tuple(frames[each] for each in in_order), number)
 
 
+_REVOKED = rows_of(select(revoked_tokens.c.jti).where(revoked_tokens.c.jti == any_in("ids")))
+
+
 def revoked_among(conn: Connection, ids: Iterable[str]) -> set[str]:
     """Which of these tokens were revoked."""
-    columns = revoked_tokens.c
-    return set(conn.scalars(select(columns.jti).where(columns.jti == any_of(sorted(ids)))))
+    [rows] = fetch_all(conn, [(_REVOKED, {"ids": joined(ids)})])
+    return {row.jti for row in rows}
 
 
 def _open_transfers(conn: Connection, owner: StellarAddress) -> dict[OwnedTransferId, int]:

@@ -12,13 +12,14 @@ from api.transfers.access import OwnedTransferId
 from indexer.chains.services.messages import Attestation
 from indexer.config.networks import Network
 from indexer.facts.messages import verified_attestations
+from indexer.facts.queries import CompiledQuery, fetch_all, joined, rows_of
 from indexer.transfers.fold import TransferState
 from indexer.transfers.read import new_transfer_state, read_transfers
 from indexer.transfers.terms import columns_of, terms_of
 from warehouse_schema.identifiers import BaseUnits, ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import movements, transfer_states
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_in, any_of
 
 MAX_EXTRAS = 20
 """Attested extra movements that are shown of a transfer: anyone can create extra movements."""
@@ -61,18 +62,31 @@ class TransferDetails:
     """Last change of the state; None since its creation."""
 
 
+_AGREEMENTS = CompiledQuery(
+    select(*columns_of(TransferAgreement))
+    .join_from(transfers, quotes)
+    .where(transfers.c.id == any_in("ids")),
+    lambda row: TransferAgreement(**row._asdict()),
+)
+_CHANGED = rows_of(
+    select(transfer_states.c.transfer, transfer_states.c.changed_at).where(
+        transfer_states.c.transfer == any_in("ids")
+    )
+)
+
+
 def load_details(
     conn: Connection, network: Network, ids: Sequence[OwnedTransferId]
 ) -> list[TransferDetails]:
     """In the order of `ids`."""
     states = {each.terms.id: each.state for each in read_transfers(conn, network, ids)}
-    agreements = _agreements(conn, ids)
+    wanted = {"ids": joined(ids)}
+    agreed_rows, changed_rows = fetch_all(conn, [(_AGREEMENTS, wanted), (_CHANGED, wanted)])
+    agreements = {each.id: each for each in agreed_rows}
+    changed = {row.transfer: row.changed_at for row in changed_rows}
     extras = _attested_extras(conn, [extra for each in states.values() for extra in each.extras])
     nonces = [each.self_finish for each in states.values() if each.self_finish is not None]
     finish = verified_attestations(conn, [*nonces, *(each.message_id for each in extras)])
-    columns = transfer_states.c
-    query = select(columns.transfer, columns.changed_at).where(columns.transfer == any_of(ids))
-    changed = {row.transfer: row.changed_at for row in conn.execute(query)}
     details = []
     for transfer in ids:
         agreed, state = agreements[transfer], states[transfer]
@@ -98,14 +112,6 @@ def new_transfer_details(quote: Mapping[str, Any], transfer: Mapping[str, Any]) 
         **{field.name: columns[field.name] for field in fields(TransferAgreement)}
     )
     return TransferDetails(agreed, new_transfer_state(terms_of(columns)), None)
-
-
-def _agreements(
-    conn: Connection, ids: Sequence[OwnedTransferId]
-) -> dict[OwnedTransferId, TransferAgreement]:
-    query = select(*columns_of(TransferAgreement)).join_from(transfers, quotes)
-    rows = conn.execute(query.where(transfers.c.id == any_of(ids)))
-    return {row.id: TransferAgreement(**row._mapping) for row in rows}
 
 
 def _attested_extras(conn: Connection, ids: Sequence[str]) -> Sequence[Row[Any, Any, Any]]:
