@@ -152,10 +152,22 @@ class Client:
     def _push(self, data: bytes) -> None:
         if not data:
             return
+        taken = 0
+        if not self._queue and not self.over:
+            # Most sockets take all of it: nothing is queued.
+            try:
+                taken = self.socket.send(data)
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._lose()
+                return
+            self._sent += taken
+            if taken == len(data):
+                return
+            self._head_sent = taken
         self._queue.append(data)
-        self._queued += len(data)
-        if len(self._queue) == 1:
-            self.flush()
+        self._queued += len(data) - taken
 
     def _drop_unsent_frames(self) -> None:
         if not self._queue:
