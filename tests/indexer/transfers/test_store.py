@@ -1,9 +1,12 @@
 """Stored transfers equal a full refold after every fact and request."""
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, event, insert, select
 
 from indexer.addresses import account_as_bytes32
 from indexer.bridges.tokens.events import AssetMovement
@@ -32,6 +35,7 @@ from tests.factories.stage_facts import (
     bring_in,
     burn,
     given_back,
+    keep,
     key_of,
     make_unproven,
     mint,
@@ -382,6 +386,39 @@ def test_send_completes_with_its_payment(connection: Connection):
 
 
 # All of them, and those that cannot be.
+
+
+def test_fold_of_many_takes_as_many_round_trips_as_of_one(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+):
+    many = [replace(DIRECT, id=f"{number:032x}") for number in range(6)]
+    begin(connection, *many)
+    trips: list[str] = []
+    event.listen(
+        connection, "before_cursor_execute", lambda conn, cursor, sql, *_: trips.append(sql)
+    )
+    pipeline = psycopg.Connection.pipeline
+
+    def counted(self: "psycopg.Connection[Any]") -> AbstractContextManager[psycopg.Pipeline]:
+        trips.append("pipeline")
+        return pipeline(self)
+
+    monkeypatch.setattr(psycopg.Connection, "pipeline", counted)
+    costs = []
+    for height, transfers in ((100, many[:1]), (200, many[1:])):
+        burns = [
+            each
+            for number, terms in enumerate(transfers, height)
+            for each in burn(terms, number, f"{number:x}")
+        ]
+        keep(connection, *burns)
+        refold_movements(connection, NETWORK, {("cctp", key_of(each)) for each in transfers})
+        trips.clear()
+        refold_affected(connection, NETWORK, burns)
+        costs.append(len(trips))
+    folded = stored_rows(connection, [each.id for each in many]).values()
+    assert {row.stage for row in folded} == {"CONFIRMING"}
+    assert costs[0] == costs[1] <= 16
 
 
 def test_rebuild_writes_equal_rows(connection: Connection):
