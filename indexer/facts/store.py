@@ -243,9 +243,11 @@ def values_between(
     first: Height,
     last: Height,
 ) -> set[Any]:
-    """What events of a type, from `first` to `last` inclusive, have in a column."""
+    """What events of a type, from `first` to `last` inclusive, have in a column, except null."""
     table = EVENT_MAPPINGS[event_type].table
-    return set(conn.scalars(select(table.c[column]).where(_in_range(table, chain, first, last))))
+    values = table.c[column]
+    found = select(values).where(_in_range(table, chain, first, last), values.is_not(None))
+    return set(conn.scalars(found.distinct()))
 
 
 def events_by_key(

@@ -177,9 +177,8 @@ def stored_keys(conn: Connection, chain: ChainId, first: Height, last: Height) -
     return {
         (mechanism, key)
         for event_type, (mechanism, field) in KEY_FIELDS.items()
-        for key in values_between(conn, event_type, field, chain, first, last)
         # A message without a key is not a burn's.
-        if key is not None
+        for key in values_between(conn, event_type, field, chain, first, last)
     }
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Text, bindparam, or_, select
+from sqlalchemy import ARRAY, Connection, Select, Text, bindparam, select, union
 from sqlalchemy.dialects.postgresql import distinct_on
 
 from indexer.bridges.cctp.events import DepositForBurn, MessageReceived, MessageSent
@@ -11,17 +12,18 @@ from indexer.bridges.cctp.message import HEADER_SIZE, parse_burn_body, transfer_
 from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.tokens.events import AssetMovement, Erc20Transfer
 from indexer.chains.events import Event
-from indexer.facts.store import events_by_key
+from indexer.facts.rows import EVENT_MAPPINGS
+from indexer.facts.store import values_between
 from indexer.movements.fold import MovementKey
 from indexer.movements.mechanisms import KEY_FIELDS, UNLABELLED_SENDS, affected_movements
 from indexer.transfers.terms import any_amount
 from warehouse_schema.events import cctp_messages_received, cctp_messages_sent
+from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_of
 
-PAYMENT_EVENTS: tuple[type[Event], ...] = (Erc20Transfer, DepositRefunded, AssetMovement)
-"""Events that affect transfers without a movement between chains."""
+_QUOTED = select(transfers.c.id).join_from(transfers, quotes)
 
 
 @dataclass(slots=True)
@@ -83,38 +85,77 @@ def affected_transfers(
 
     Events that concern no transfer cost no statement.
     """
-    affected = affected_keys(events)
-    if movements:
-        _add_stored_events(conn, affected, movements)
-    found: set[str] = set()
-    if affected.labels or affected.addresses:
-        named = or_(
-            transfers.c.id == any_of(sorted(affected.labels)),
-            transfers.c.deposit_address == any_of(sorted(affected.addresses)),
-        )
-        found.update(conn.scalars(select(transfers.c.id).where(named)))
+    return _find_transfers(conn, affected_keys(events), movements)
+
+
+def transfers_of_range(
+    conn: Connection,
+    chain: ChainId,
+    first: Height,
+    last: Height,
+    events: Collection[Event],
+    movements: Collection[MovementKey],
+) -> set[str]:
+    """As `affected_transfers`, and of the payments stored in a range, `last` included."""
+    affected, place = affected_keys(events), (chain, first, last)
+    affected.addresses |= values_between(conn, Erc20Transfer, "recipient", *place)
+    affected.addresses |= values_between(conn, DepositRefunded, "deposit", *place)
+    affected.payers |= values_between(conn, AssetMovement, "sender", *place)
+    affected.amounts |= values_between(conn, AssetMovement, "amount", *place)
+    return _find_transfers(conn, affected, movements)
+
+
+def _find_transfers(
+    conn: Connection, affected: AffectedKeys, movements: Collection[MovementKey]
+) -> set[str]:
+    affected.keys.update(key for _, key in movements)
+    _add_labels(conn, affected, [key for mechanism, key in movements if mechanism == "cctp"])
+    found = _senders_of_movements(movements)
+    # Whatever leaves a deposit address belongs to its transfer.
+    addresses = affected.addresses | affected.payers
+    if affected.labels or addresses:
+        is_labelled = transfers.c.id == any_of(sorted(affected.labels))
+        is_paid = transfers.c.deposit_address == any_of(sorted(addresses))
+        found.append(select(transfers.c.id).where(is_labelled | is_paid))
     if affected.payers:
-        payers = any_of(sorted(affected.payers))
-        is_sent = (quotes.c.source_address == payers) & (
+        is_sent = (quotes.c.source_address == any_of(sorted(affected.payers))) & (
             quotes.c.amount_in == any_amount(affected.amounts)
         )
-        # Whatever leaves a deposit address belongs to its transfer.
-        query = select(transfers.c.id).join_from(transfers, quotes)
-        paid_by = query.where(is_sent | (transfers.c.deposit_address == payers))
-        found.update(conn.scalars(paid_by))
+        found.append(_QUOTED.where(is_sent))
     if affected.keys:
         wanted = bindparam(None, sorted(affected.keys), type_=ARRAY(Text))
         has_key = transfer_states.c["keys"].bool_op("&&")(wanted)
-        found.update(conn.scalars(select(transfer_states.c.transfer).where(has_key)))
-    return found
+        found.append(select(transfer_states.c.transfer).where(has_key))
+    return set(conn.scalars(union(*found))) if found else set()
 
 
-def _add_stored_events(
-    conn: Connection, affected: AffectedKeys, movements: Collection[MovementKey]
-) -> None:
-    """Add what the stored events of these movements say. Burns of one key have one label."""
-    affected.keys.update(key for _, key in movements)
-    burn_keys = sorted(key for mechanism, key in movements if mechanism == "cctp")
+def _senders_of_movements(movements: Collection[MovementKey]) -> list[Select[Any]]:
+    """Queries for the transfers that the stored sends of these movements may belong to.
+
+    Joined in Postgres: a backfill folds thousands of movements at a time.
+    """
+    queries = []
+    for kind in UNLABELLED_SENDS:
+        mechanism, column = KEY_FIELDS[kind]
+        keys = [key for name, key in movements if name == mechanism]
+        if keys:
+            sends = EVENT_MAPPINGS[kind].table
+            sent = select(sends.c.from_address, sends.c.amount_sent)
+            each = sent.where(sends.c[column] == any_of(keys)).cte().c
+            is_sent = (quotes.c.source_address == each.from_address) & (
+                quotes.c.amount_in == each.amount_sent
+            )
+            queries.append(_QUOTED.where(is_sent))
+            queries.append(
+                select(transfers.c.id).where(transfers.c.deposit_address == each.from_address)
+            )
+    return queries
+
+
+def _add_labels(conn: Connection, affected: AffectedKeys, burn_keys: Collection[str]) -> None:
+    """Add the labels of the stored messages of these keys. Burns of one key have one label."""
+    if not burn_keys:
+        return
     for table, bytes_column, header in (
         (cctp_messages_sent, cctp_messages_sent.c.message, HEADER_SIZE),
         (cctp_messages_received, cctp_messages_received.c.message_body, 0),
@@ -126,8 +167,3 @@ def _add_stored_events(
         )
         for raw in conn.scalars(query):
             affected.add_body(raw[header:])
-    for kind in UNLABELLED_SENDS:
-        name, column = KEY_FIELDS[kind]
-        keys = sorted(key for mechanism, key in movements if mechanism == name)
-        for sent in events_by_key(conn, kind, column, keys):
-            affected.add_send(sent.from_address, sent.amount_sent)
