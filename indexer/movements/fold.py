@@ -294,56 +294,61 @@ def fold_oft(
     sent, received = _first(events, OftSent), _first(events, OftReceived)
     if sent is None and received is None:
         return []
-    stage: MovementStage = "DELIVERING"
-    reason: str | None = "verified; waiting for its delivery"
+    packet = _first(events, PacketSent)
+    stage, reason = _oft_stage(events, received)
+    source_chain = dest_chain = None
+    dest_address: str | None = None
+    if sent is not None:
+        source_chain, dest_chain = sent.seen.chain, network.chain_of_eid(sent.dst_eid)
+    elif received is not None:
+        source_chain = network.chain_of_eid(received.src_eid)
     if received is not None:
-        stage, reason = "COMPLETED", None
-    elif _first(events, PacketVerified) is None:
-        stage, reason = "IN_FLIGHT", "waiting for the message layer to verify it"
-    elif _first(events, LzReceiveAlert) is not None:
-        # Anyone can emit an alert: it explains a wait and decides nothing.
-        reason = "verified; an executor reports that its delivery failed"
+        dest_chain, dest_address = received.seen.chain, received.to_address
+    elif packet is not None:
+        # On Stellar only the delivery tells an account from a contract.
+        to_evm = dest_chain is not None and is_evm(dest_chain)
+        dest_address = (bytes32_as_evm(packet.send_to) if to_evm else None) or packet.send_to
+    # Made in one piece: a backfill folds a hundred thousand of them.
     row = Movement(
         id=f"oft:{guid}",
         mechanism="oft",
         group_key=guid,
         stage=stage,
         stage_reason=None if reason is None else reason + _status_text(statuses.get(guid)),
+        source_chain=source_chain,
+        source_tx=None if sent is None else sent.seen.tx_hash,
+        source_address=None if sent is None else sent.from_address,
+        amount_in=None if sent is None else sent.amount_sent,
+        dest_chain=dest_chain,
+        dest_tx=None if received is None else received.seen.tx_hash,
+        dest_address=dest_address,
+        amount_out=None if received is None else received.amount_received,
+        fee=None if sent is None else sent.amount_sent - sent.amount_received,
         message_id=guid,
+        sent_at=None if sent is None else sent.seen.block_time,
+        delivered_at=None if received is None else received.seen.block_time,
     )
-    if sent is not None:
-        destination = network.chain_of_eid(sent.dst_eid)
-        packet = _first(events, PacketSent)
-        # On Stellar only the delivery tells an account from a contract.
-        recipient: str | None = None if packet is None else packet.send_to
-        if packet is not None and destination is not None and is_evm(destination):
-            recipient = bytes32_as_evm(packet.send_to) or packet.send_to
-        row = replace(
-            row,
-            source_chain=sent.seen.chain,
-            source_tx=sent.seen.tx_hash,
-            source_address=sent.from_address,
-            amount_in=sent.amount_sent,
-            fee=sent.amount_sent - sent.amount_received,
-            sent_at=sent.seen.block_time,
-            dest_chain=destination,
-            dest_address=recipient,
-        )
-    if received is not None:
-        row = replace(
-            row,
-            source_chain=row.source_chain or network.chain_of_eid(received.src_eid),
-            dest_chain=received.seen.chain,
-            dest_tx=received.seen.tx_hash,
-            dest_address=received.to_address,
-            amount_out=received.amount_received,
-            delivered_at=received.seen.block_time,
-        )
     return [row]
 
 
+def _oft_stage(
+    events: Sequence[OftEvent], received: OftReceived | None
+) -> tuple[MovementStage, str | None]:
+    if received is not None:
+        return "COMPLETED", None
+    if _first(events, PacketVerified) is None:
+        return "IN_FLIGHT", "waiting for the message layer to verify it"
+    if _first(events, LzReceiveAlert) is not None:
+        # Anyone can emit an alert: it explains a wait and decides nothing.
+        return "DELIVERING", "verified; an executor reports that its delivery failed"
+    return "DELIVERING", "verified; waiting for its delivery"
+
+
 def _first(events: Sequence[Event], kind: type[E]) -> E | None:
-    return next((event for event in events if isinstance(event, kind)), None)
+    for event in events:
+        if isinstance(event, kind):
+            return event
+    return None
 
 
 def _scale(network: Network, chain: ChainId | None) -> int:

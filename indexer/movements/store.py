@@ -67,11 +67,12 @@ def _refold(conn: Connection, network: Network, affected: Collection[MovementKey
         return 0
     folded = fold_stored(conn, network, affected)
     stored = {row.id: row for row in read_movements(conn, [key for _, key in affected])}
-    changed = [row for row in folded if stored.pop(row.id, None) != row]
+    unchanged = {row.id for row in folded if stored.get(row.id) == row}
+    changed = [row for row in folded if row.id not in unchanged]
     # Rows that changed, and rows that are no movement any more.
-    obsolete = [*stored, *(row.id for row in changed)]
+    obsolete = stored.keys() - unchanged
     if obsolete:
-        conn.execute(delete(movements).where(movements.c.id == any_of(obsolete)))
+        conn.execute(delete(movements).where(movements.c.id == any_of(sorted(obsolete))))
     _insert(conn, changed)
     return len(changed)
 

@@ -192,11 +192,17 @@ class Network:
 
     def chain_of_domain(self, domain: int) -> ChainId | None:
         """The network's chain with that CCTP domain."""
-        return next((c.id for c in self.chains if c.cctp_domain == domain), None)
+        for chain in self.chains:
+            if chain.cctp_domain == domain:
+                return chain.id
+        return None
 
     def chain_of_eid(self, eid: int) -> ChainId | None:
         """The network's chain with that LayerZero endpoint id."""
-        return next((c.id for c in self.chains if c.lz_eid == eid), None)
+        for chain in self.chains:
+            if chain.lz_eid == eid:
+                return chain.id
+        return None
 
 
 def variable_suffix(chain: ChainId) -> str:
