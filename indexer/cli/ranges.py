@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from indexer.cli.base import INTERRUPTED, operator_command
+from indexer.cli.base import INTERRUPTED, importing, operator_command
 
 if TYPE_CHECKING:
     from indexer.config.networks import Chain, Network
@@ -45,12 +45,13 @@ def _chain_of_range(network: "Network", chain_id: str, first: int, last: int) ->
 @operator_command
 def backfill(chain: str, first: int, last: int) -> int:
     """Read a past range of a chain, or read it again."""
-    from indexer.cli.progress_bar import Bar
-    from indexer.config.warehouse import open_warehouse
-    from indexer.errors import RangeRefused
-    from indexer.ingest.backfill import backfill as read_range
-    from indexer.ingest.readers import open_reader
-    from warehouse_schema.identifiers import Height
+    with importing():
+        from indexer.cli.progress_bar import Bar
+        from indexer.config.warehouse import open_warehouse
+        from indexer.errors import RangeRefused
+        from indexer.ingest.backfill import backfill as read_range
+        from indexer.ingest.readers import open_reader
+        from warehouse_schema.identifiers import Height
 
     try:
         with open_warehouse() as (settings, engine):

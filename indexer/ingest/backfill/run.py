@@ -29,7 +29,6 @@ from indexer.ingest.backfill.commit import (
 from indexer.ingest.backfill.fetch import fetch_ahead, open_source
 from indexer.ingest.backfill.progress import BackfillProgress, Meter
 from indexer.ingest.backfill_lease import backfill_lease, busy_message
-from indexer.ingest.rebuild import rebuild
 from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
@@ -240,6 +239,9 @@ def _finish(
         for _ in fold_movements(conn, network, span):
             on_progress(meter.progress(read_progress(conn, chain, *whole)))
     if chain == network.stellar.id:
+        # Imported here: the order book is Stellar's, and costs each start a tenth of a second.
+        from indexer.ingest.rebuild import rebuild
+
         rebuild(engine, network)
     with conn.begin():
         delete_backfill(conn, chain, *whole)
