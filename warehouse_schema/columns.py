@@ -125,7 +125,11 @@ def day(comment: str = "UTC day, by block or ledger time") -> Column[date]:
 
 
 def provenance() -> list[SchemaItem]:
-    """The columns of `indexer.chains.events.Provenance`, and their key."""
+    """The columns of `indexer.chains.events.Provenance`, and their key.
+
+    A stored block has one hash (`facts.blocks`), so its height says the same in a quarter of
+    the index, and rows are read in the order of this key.
+    """
     return [
         chain(),
         height(),
@@ -133,7 +137,7 @@ def provenance() -> list[SchemaItem]:
         text("tx_hash", "Transaction hash: 0x-prefixed on EVM, bare hex on Stellar"),
         number("position", "Order within the block; log index on EVM, packed event id on Stellar"),
         seconds("block_time", "Block timestamp or ledger close time, unix seconds"),
-        PrimaryKeyConstraint("chain", "block_hash", "position"),
+        PrimaryKeyConstraint("chain", "height", "position"),
     ]
 
 

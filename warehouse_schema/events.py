@@ -30,7 +30,6 @@ def _event(event: str, name: str, comment: str, *columns: SchemaItem) -> Table:
         metadata,
         *provenance(),
         *columns,
-        Index(f"ix_{name}_chain_height", "chain", "height"),
         schema=FACTS,
         comment=comment,
     )

@@ -1,11 +1,11 @@
 """`facts`: blocks, raw logs and events as the chains gave them; `events` has their decoded form.
 
-A row's key is where it came from, `(chain, block_hash, position)`, so that reading a range again
-changes nothing and a reorganised block can be taken back whole. Nothing here is ever updated,
-except a chain's cursor, an alarm's end, the count of a day's changes and whether a block's proof is
-wanted. Answers of
-services about messages stand at the end. Attestations stay; a status, the progress of a backfill
-and the last verdict on a quarantined ledger are replaced.
+A row's key is where it came from, `(chain, height, position)`, so that reading a range again
+changes nothing and a reorganised block can be taken back whole; its block's hash stands beside it.
+Nothing here is ever updated, except a chain's cursor, an alarm's end, the count of a day's changes
+and whether a block's proof is wanted. Answers of services about messages stand at the end.
+Attestations stay; a status, the progress of a backfill and the last verdict on a quarantined ledger
+are replaced.
 """
 
 from sqlalchemy import (
@@ -127,7 +127,6 @@ evm_logs = Table(
     words("topics", "0x-prefixed topics, topic 0 first"),
     blob("data", "ABI-encoded data"),
     *_raw_outcome(),
-    Index("ix_evm_logs_chain_height", "chain", "height"),
     schema=FACTS,
     comment="Raw EVM logs of the contracts and addresses we watch",
 )
@@ -143,7 +142,6 @@ stellar_events = Table(
     ),
     blob("value", "SCVal XDR of the data"),
     *_raw_outcome(),
-    Index("ix_stellar_events_chain_height", "chain", "height"),
     schema=FACTS,
     comment="Raw Stellar contract events of the contracts and accounts we watch",
 )

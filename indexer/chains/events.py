@@ -7,7 +7,7 @@ from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash, Uni
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a fact came from. `(chain, block_hash, position)` is its key.
+    """Where a fact came from. `(chain, height, position)` is its key.
 
     `position` orders the events of one block: the log index on an EVM chain; on Stellar the
     transaction, operation and event index of the RPC event id packed into 63 bits

@@ -9,10 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from functools import cache
 from itertools import starmap
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     Column,
     ColumnElement,
     Connection,
@@ -288,11 +290,16 @@ def events_by_column(event_type: type[E], column: str) -> CompiledQuery[E]:
     return events_query(event_type, EVENT_MAPPINGS[event_type].table.c[column] == any_in("values"))
 
 
+_PLACE = ("chain", "height", "block_hash", "tx_hash")
+"""Columns that say in which transaction an event is; the key begins with the first two."""
+
+
 @cache
 def _of_transactions(event_type: str) -> CompiledQuery[Any]:
-    columns = [bindparam(name, type_=ARRAY(Text)) for name in ("chains", "blocks", "transactions")]
-    wanted = func.unnest(*columns).table_valued("chain", "block_hash", "tx_hash")
-    wanted = wanted.render_derived("wanted")
+    columns = [
+        bindparam(name, type_=ARRAY(BigInteger if name == "height" else Text)) for name in _PLACE
+    ]
+    wanted = func.unnest(*columns).table_valued(*_PLACE).render_derived("wanted")
     mapping = EVENT_MAPPINGS[EVENT_TYPES[event_type]]
     same = and_(*(mapping.table.c[column.name] == column for column in wanted.c))
     return CompiledQuery(_query(mapping).join(wanted, same), mapping.item)
@@ -313,11 +320,8 @@ def events_of_transaction_groups(
     """`events_of_transactions` of each group, all in one round trip."""
     calls: list[list[QueryCall]] = []
     for event_types, transactions in groups:
-        places = sorted({(seen.chain, seen.block_hash, seen.tx_hash) for seen in transactions})
-        chains, hashes, names = (
-            (list(part) for part in zip(*places, strict=True)) if places else 3 * ([],)
-        )
-        values = {"chains": chains, "blocks": hashes, "transactions": names}
+        places = sorted({attrgetter(*_PLACE)(seen) for seen in transactions})
+        values = {name: [place[n] for place in places] for n, name in enumerate(_PLACE)}
         calls.append([(_of_transactions(each.__name__), values) for each in event_types if places])
     found = iter(fetch_all(conn, [call for group in calls for call in group]))
     return [sorted((event for _ in group for event in next(found)), key=_order) for group in calls]

@@ -25,7 +25,7 @@ def test_fact_tables_are_keyed_by_provenance() -> None:
     for table in KEYED:
         assert [column.name for column in table.columns][:6] == PROVENANCE, table
         keys = [column.name for column in table.primary_key]
-        assert keys == ["chain", "block_hash", "position"], table
+        assert keys == ["chain", "height", "position"], table
 
 
 @pytest.mark.parametrize("amount", [0, 2**256 - 1, -(2**127), 10**78 - 1])

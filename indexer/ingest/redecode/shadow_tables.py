@@ -15,7 +15,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Delete,
-    Index,
     Insert,
     MetaData,
     PrimaryKeyConstraint,
@@ -58,7 +57,8 @@ AS_REVISED: Final[dict[str | None, str | None]] = {FACTS: REVISED}
 BELOW_FIRST = Height(-1)
 """Initial height of a cursor: below every chain's first block."""
 
-_KEY = ("chain", "block_hash", "position")
+_KEY = ("chain", "height", "block_hash", "position")
+"""Columns by which rows are the same event: the key of facts, of the same block."""
 _MAX_LISTED = 3
 
 _metadata = MetaData(schema=SHADOW)
@@ -80,8 +80,7 @@ outcomes = Table(
     number("position", "Order within the block"),
     text_column("event", "Type it decodes to; null when to none", nullable=True),
     text_column("undecodable", "Why it cannot be decoded; null when it can", nullable=True),
-    PrimaryKeyConstraint(*_KEY),
-    Index("ix_outcomes_chain_height", "chain", "height"),
+    PrimaryKeyConstraint("chain", "height", "position"),
     comment="What becomes of each raw event, a row each",
 )
 

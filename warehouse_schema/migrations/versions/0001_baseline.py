@@ -235,17 +235,10 @@ def upgrade() -> None:
         sa.Column("holder", sa.Text(), nullable=False, comment="Account allowed or frozen"),
         sa.Column("authorized", sa.Boolean(), nullable=False, comment="Whether it may hold"),
         sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_asset_authorizations")
+            "chain", "height", "position", name=op.f("pk_asset_authorizations")
         ),
         schema="facts",
         comment="set_authorized events of Stellar assets",
-    )
-    op.create_index(
-        "ix_asset_authorizations_chain_height",
-        "asset_authorizations",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "asset_movements",
@@ -290,16 +283,9 @@ def upgrade() -> None:
             comment="7 decimals; negative only for a fee refund",
         ),
         sa.Column("to_muxed_id", sa.Text(), nullable=True, comment="Recipient's muxed id or memo"),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_asset_movements")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_asset_movements")),
         schema="facts",
         comment="Stellar unified asset events (CAP-67) whose emitter is the asset's own contract",
-    )
-    op.create_index(
-        "ix_asset_movements_chain_height",
-        "asset_movements",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_asset_movements_sender"),
@@ -580,16 +566,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Hook bytes, without length prefix",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_cctp_burns")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_cctp_burns")),
         schema="facts",
         comment="CCTP V2 burns (DepositForBurn). Amounts have 6 decimals on every chain",
-    )
-    op.create_index(
-        "ix_cctp_burns_chain_height",
-        "cctp_burns",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         "ix_cctp_burns_label",
@@ -631,16 +610,9 @@ def upgrade() -> None:
             comment="Recipient strkey, perhaps muxed",
         ),
         sa.Column("token", sa.Text(), nullable=False, comment="Token contract"),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_cctp_forwards")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_cctp_forwards")),
         schema="facts",
         comment="Payments of the Stellar CctpForwarder to recipients (mint_and_forward)",
-    )
-    op.create_index(
-        "ix_cctp_forwards_chain_height",
-        "cctp_forwards",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "cctp_messages_received",
@@ -692,7 +664,7 @@ def upgrade() -> None:
             comment="Equal on the burn and the mint of one transfer",
         ),
         sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_cctp_messages_received")
+            "chain", "height", "position", name=op.f("pk_cctp_messages_received")
         ),
         schema="facts",
         comment="CCTP V2 messages accepted at their destination (MessageReceived)",
@@ -701,13 +673,6 @@ def upgrade() -> None:
         op.f("ix_cctp_messages_received_burn_key"),
         "cctp_messages_received",
         ["burn_key"],
-        unique=False,
-        schema="facts",
-    )
-    op.create_index(
-        "ix_cctp_messages_received_chain_height",
-        "cctp_messages_received",
-        ["chain", "height"],
         unique=False,
         schema="facts",
     )
@@ -768,9 +733,7 @@ def upgrade() -> None:
             nullable=True,
             comment="Equal on the burn and the mint of one transfer",
         ),
-        sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_cctp_messages_sent")
-        ),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_cctp_messages_sent")),
         schema="facts",
         comment="CCTP V2 messages at their source (MessageSent)",
     )
@@ -778,13 +741,6 @@ def upgrade() -> None:
         op.f("ix_cctp_messages_sent_burn_key"),
         "cctp_messages_sent",
         ["burn_key"],
-        unique=False,
-        schema="facts",
-    )
-    op.create_index(
-        "ix_cctp_messages_sent_chain_height",
-        "cctp_messages_sent",
-        ["chain", "height"],
         unique=False,
         schema="facts",
     )
@@ -832,16 +788,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Fee taken from the mint, 6 decimals",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_cctp_mints")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_cctp_mints")),
         schema="facts",
         comment="CCTP V2 mints (MintAndWithdraw). Amounts have 6 decimals on every chain",
-    )
-    op.create_index(
-        "ix_cctp_mints_chain_height",
-        "cctp_mints",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "changed_days",
@@ -959,16 +908,9 @@ def upgrade() -> None:
         sa.Column("token", sa.Text(), nullable=False, comment="Token contract"),
         sa.Column("refund_to", sa.Text(), nullable=False, comment="Recipient"),
         sa.Column("amount", sa.Numeric(78, 0), nullable=False, comment="Token base units"),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_deposit_refunds")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_deposit_refunds")),
         schema="facts",
         comment="What deposit addresses gave back of known tokens (Refunded of our deposit factory)",
-    )
-    op.create_index(
-        "ix_deposit_refunds_chain_height",
-        "deposit_refunds",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_deposit_refunds_deposit"),
@@ -1006,16 +948,9 @@ def upgrade() -> None:
         sa.Column("sender", sa.Text(), nullable=False, comment="From"),
         sa.Column("recipient", sa.Text(), nullable=False, comment="To, watched"),
         sa.Column("amount", sa.Numeric(78, 0), nullable=False, comment="Token base units"),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_erc20_transfers")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_erc20_transfers")),
         schema="facts",
         comment="ERC-20 transfers of known tokens to watched addresses",
-    )
-    op.create_index(
-        "ix_erc20_transfers_chain_height",
-        "erc20_transfers",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_erc20_transfers_recipient"),
@@ -1068,18 +1003,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Most open orders a provider may have",
         ),
-        sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_escrow_config_sets")
-        ),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_escrow_config_sets")),
         schema="facts",
         comment="Escrow configuration (config_set)",
-    )
-    op.create_index(
-        "ix_escrow_config_sets_chain_height",
-        "escrow_config_sets",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "escrow_deposits",
@@ -1127,16 +1053,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's Escrow event, from 1",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_escrow_deposits")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_escrow_deposits")),
         schema="facts",
         comment="Provider deposits into escrow (deposit)",
-    )
-    op.create_index(
-        "ix_escrow_deposits_chain_height",
-        "escrow_deposits",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "escrow_paused_sets",
@@ -1165,18 +1084,9 @@ def upgrade() -> None:
         ),
         sa.Column("opens", sa.Boolean(), nullable=False, comment="Opening orders is paused"),
         sa.Column("all", sa.Boolean(), nullable=False, comment="Everything is paused"),
-        sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_escrow_paused_sets")
-        ),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_escrow_paused_sets")),
         schema="facts",
         comment="Escrow pauses (paused_set)",
-    )
-    op.create_index(
-        "ix_escrow_paused_sets_chain_height",
-        "escrow_paused_sets",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "escrow_upgrades",
@@ -1205,16 +1115,9 @@ def upgrade() -> None:
         ),
         sa.Column("wasm_hash", sa.Text(), nullable=False, comment="New code hash"),
         sa.Column("schema", sa.BigInteger(), nullable=False, comment="Event schema version"),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_escrow_upgrades")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_escrow_upgrades")),
         schema="facts",
         comment="Escrow code changes (upgraded)",
-    )
-    op.create_index(
-        "ix_escrow_upgrades_chain_height",
-        "escrow_upgrades",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "escrow_withdrawals",
@@ -1262,18 +1165,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's Escrow event, from 1",
         ),
-        sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_escrow_withdrawals")
-        ),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_escrow_withdrawals")),
         schema="facts",
         comment="Provider withdrawals from escrow (withdraw)",
-    )
-    op.create_index(
-        "ix_escrow_withdrawals_chain_height",
-        "escrow_withdrawals",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "evm_logs",
@@ -1328,12 +1222,9 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "event IS NULL OR undecodable IS NULL", name=op.f("ck_evm_logs_one_outcome")
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_evm_logs")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_evm_logs")),
         schema="facts",
         comment="Raw EVM logs of the contracts and addresses we watch",
-    )
-    op.create_index(
-        "ix_evm_logs_chain_height", "evm_logs", ["chain", "height"], unique=False, schema="facts"
     )
     op.create_table(
         "expiries",
@@ -1418,17 +1309,10 @@ def upgrade() -> None:
         sa.Column("nonce", sa.Numeric(78, 0), nullable=False, comment="Nonce of the path"),
         sa.Column("receiver", sa.Text(), nullable=False, comment="Receiving OFT"),
         sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_lz_packets_delivered")
+            "chain", "height", "position", name=op.f("pk_lz_packets_delivered")
         ),
         schema="facts",
         comment="LayerZero packets that a destination endpoint delivered (PacketDelivered)",
-    )
-    op.create_index(
-        "ix_lz_packets_delivered_chain_height",
-        "lz_packets_delivered",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_lz_packets_delivered_guid"),
@@ -1490,16 +1374,9 @@ def upgrade() -> None:
         sa.Column("packet", sa.LargeBinary(), nullable=False, comment="Packet bytes"),
         sa.Column("options", sa.LargeBinary(), nullable=False, comment="Executor options"),
         sa.Column("send_library", sa.Text(), nullable=False, comment="Send library"),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_lz_packets_sent")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_lz_packets_sent")),
         schema="facts",
         comment="LayerZero packets of our OFTs at their source (PacketSent)",
-    )
-    op.create_index(
-        "ix_lz_packets_sent_chain_height",
-        "lz_packets_sent",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_lz_packets_sent_guid"), "lz_packets_sent", ["guid"], unique=False, schema="facts"
@@ -1542,18 +1419,9 @@ def upgrade() -> None:
         sa.Column(
             "payload_hash", sa.Text(), nullable=False, comment="keccak256 of guid and message"
         ),
-        sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_lz_packets_verified")
-        ),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_lz_packets_verified")),
         schema="facts",
         comment="LayerZero packets that a destination endpoint verified (PacketVerified)",
-    )
-    op.create_index(
-        "ix_lz_packets_verified_chain_height",
-        "lz_packets_verified",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_lz_packets_verified_guid"),
@@ -1600,18 +1468,9 @@ def upgrade() -> None:
         sa.Column("message", sa.LargeBinary(), nullable=False, comment="OFT message"),
         sa.Column("extra_data", sa.LargeBinary(), nullable=False, comment="Extra data"),
         sa.Column("reason", sa.LargeBinary(), nullable=False, comment="Revert data"),
-        sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_lz_receive_alerts")
-        ),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_lz_receive_alerts")),
         schema="facts",
         comment="Reports that executing a packet failed (LzReceiveAlert). Hints: anyone can emit one",
-    )
-    op.create_index(
-        "ix_lz_receive_alerts_chain_height",
-        "lz_receive_alerts",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_lz_receive_alerts_guid"),
@@ -1727,16 +1586,9 @@ def upgrade() -> None:
         sa.Column(
             "amount_received", sa.Numeric(78, 0), nullable=False, comment="Credited, local decimals"
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_oft_received")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_oft_received")),
         schema="facts",
         comment="OFT credits (OFTReceived, oft_received). Amounts in the emitting chain's local decimals",
-    )
-    op.create_index(
-        "ix_oft_received_chain_height",
-        "oft_received",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_oft_received_guid"), "oft_received", ["guid"], unique=False, schema="facts"
@@ -1785,12 +1637,9 @@ def upgrade() -> None:
             nullable=False,
             comment="To be credited there, local decimals of the source",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_oft_sent")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_oft_sent")),
         schema="facts",
         comment="OFT sends (OFTSent, oft_sent). Amounts in the emitting chain's local decimals",
-    )
-    op.create_index(
-        "ix_oft_sent_chain_height", "oft_sent", ["chain", "height"], unique=False, schema="facts"
     )
     op.create_index(
         op.f("ix_oft_sent_from_address"), "oft_sent", ["from_address"], unique=False, schema="facts"
@@ -1855,18 +1704,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's Escrow event, from 1",
         ),
-        sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_orders_cancelled")
-        ),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_orders_cancelled")),
         schema="facts",
         comment="Orders cancelled (order_cancel)",
-    )
-    op.create_index(
-        "ix_orders_cancelled_chain_height",
-        "orders_cancelled",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_orders_cancelled_order_id"),
@@ -1934,16 +1774,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's Escrow event, from 1",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_orders_expired")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_orders_expired")),
         schema="facts",
         comment="Expired orders that the chain caught up with (order_expire)",
-    )
-    op.create_index(
-        "ix_orders_expired_chain_height",
-        "orders_expired",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_orders_expired_order_id"),
@@ -2038,18 +1871,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's Escrow event, from 1",
         ),
-        sa.PrimaryKeyConstraint(
-            "chain", "block_hash", "position", name=op.f("pk_orders_fulfilled")
-        ),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_orders_fulfilled")),
         schema="facts",
         comment="Orders settled (order_fulfill)",
-    )
-    op.create_index(
-        "ix_orders_fulfilled_chain_height",
-        "orders_fulfilled",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_orders_fulfilled_order_id"),
@@ -2137,16 +1961,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's Escrow event, from 1",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_orders_opened")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_orders_opened")),
         schema="facts",
         comment="Orders opened (order_open), with the terms they were opened at",
-    )
-    op.create_index(
-        "ix_orders_opened_chain_height",
-        "orders_opened",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_index(
         op.f("ix_orders_opened_order_id"),
@@ -2232,16 +2049,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's RailTerms event, from 1",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_payees_set")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_payees_set")),
         schema="facts",
         comment="Providers' fiat payees (payee_set)",
-    )
-    op.create_index(
-        "ix_payees_set_chain_height",
-        "payees_set",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "providers_set",
@@ -2281,16 +2091,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's RailTerms event, from 1",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_providers_set")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_providers_set")),
         schema="facts",
         comment="Providers pausing and resuming (provider_set)",
-    )
-    op.create_index(
-        "ix_providers_set_chain_height",
-        "providers_set",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "quarantined_ledgers",
@@ -2398,12 +2201,9 @@ def upgrade() -> None:
         sa.Column("fee_bps", sa.BigInteger(), nullable=False, comment="Protocol fee, basis points"),
         sa.Column("verifier", sa.Text(), nullable=False, comment="Who may claim by proof"),
         sa.Column("currencies", sa.ARRAY(sa.Text()), nullable=False, comment="ISO 4217 codes"),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_rails_set")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_rails_set")),
         schema="facts",
         comment="Rails as the administrator set them (rail_set)",
-    )
-    op.create_index(
-        "ix_rails_set_chain_height", "rails_set", ["chain", "height"], unique=False, schema="facts"
     )
     op.create_table(
         "stellar_events",
@@ -2464,16 +2264,9 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "event IS NULL OR undecodable IS NULL", name=op.f("ck_stellar_events_one_outcome")
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_stellar_events")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_stellar_events")),
         schema="facts",
         comment="Raw Stellar contract events of the contracts and accounts we watch",
-    )
-    op.create_index(
-        "ix_stellar_events_chain_height",
-        "stellar_events",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "terms_deleted",
@@ -2510,16 +2303,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's RailTerms event, from 1",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_terms_deleted")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_terms_deleted")),
         schema="facts",
         comment="Terms taken back (terms_del)",
-    )
-    op.create_index(
-        "ix_terms_deleted_chain_height",
-        "terms_deleted",
-        ["chain", "height"],
-        unique=False,
-        schema="facts",
     )
     op.create_table(
         "terms_set",
@@ -2563,12 +2349,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Number of the provider's RailTerms event, from 1",
         ),
-        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_terms_set")),
+        sa.PrimaryKeyConstraint("chain", "height", "position", name=op.f("pk_terms_set")),
         schema="facts",
         comment="Providers' terms (terms_set); each is a full replacement",
-    )
-    op.create_index(
-        "ix_terms_set_chain_height", "terms_set", ["chain", "height"], unique=False, schema="facts"
     )
     op.create_table(
         "unproven_blocks",
