@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Select, Text, bindparam, select, union
+from sqlalchemy import Connection, Select, select, union
 from sqlalchemy.dialects.postgresql import distinct_on
 
 from indexer.bridges.cctp.events import DepositForBurn, MessageReceived, MessageSent
@@ -21,7 +21,7 @@ from warehouse_schema.events import cctp_messages_received, cctp_messages_sent
 from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_states
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_of, array_of
 
 _QUOTED = select(transfers.c.id).join_from(transfers, quotes)
 
@@ -123,8 +123,7 @@ def _find_transfers(
         )
         found.append(_QUOTED.where(is_sent))
     if affected.keys:
-        wanted = bindparam(None, sorted(affected.keys), type_=ARRAY(Text))
-        has_key = transfer_states.c["keys"].bool_op("&&")(wanted)
+        has_key = transfer_states.c["keys"].bool_op("&&")(array_of(sorted(affected.keys)))
         found.append(select(transfer_states.c.transfer).where(has_key))
     return set(conn.scalars(union(*found))) if found else set()
 
