@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 
 READERS = 2
 """Parallel requests: one range is decoded while the other is on its way."""
-CHUNK_EVENTS = 10_000
-"""Target number of raw events in a chunk: enough for a transaction, and fits into memory."""
-FIRST_BLOCKS = 32
+CHUNK_EVENTS = 6_000
+"""Target number of raw events in a chunk: enough for a transaction. Five are in memory at once."""
+FIRST_BLOCKS = 20
 """Size of the first chunk read as columns: a block may hold hundreds of logs, or none."""
 MAX_BLOCKS_COLUMNAR = 1_000
 """Maximum size of a chunk read as columns: its headers are in memory at once."""

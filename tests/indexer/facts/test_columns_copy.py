@@ -11,6 +11,7 @@ from indexer.chains.events import Event
 from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
 from indexer.decode.evm import decode
 from indexer.decode.evm_columns import decode_columns
+from indexer.facts import columns_copy
 from indexer.facts.columns_copy import TABLES, copy_text, text_of_frame, text_of_rows
 from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES, RAW_MAPPINGS, TableMapping
 from tests.factories.events import (
@@ -74,7 +75,9 @@ def test_decoded_frames_are_copied(connection: Connection):
         assert stored(connection, shelf) == of_type
 
 
-def test_log_frame_is_copied(connection: Connection):
+@pytest.mark.parametrize("size", [2, 1_000])
+def test_log_frame_is_copied(connection: Connection, monkeypatch: pytest.MonkeyPatch, size: int):
+    monkeypatch.setattr(columns_copy, "_SLICE", size)
     logs = [make_evm_log(make_provenance(100, n), data=bytes(n)) for n in range(5)]
     frame = log_frame(logs).with_columns(
         chain=pl.lit(logs[0].seen.chain),

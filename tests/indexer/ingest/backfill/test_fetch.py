@@ -181,7 +181,8 @@ def test_permanent_error_is_not_retried():
 def test_range_size_follows_events():
     plan = RangePlanner(Height(1), Height(100_000), first_blocks=32, max_blocks=1_000)
     widths = []
-    for events in (0, 0, 0, 0, 0, 0, 10_000, 10_000_000, 20_000):
+    target = fetch.CHUNK_EVENTS
+    for events in (0, 0, 0, 0, 0, 0, target, 1_000 * target, 2 * target):
         planned = plan.take()
         assert planned is not None
         first, last = planned
