@@ -20,6 +20,7 @@ from hypothesis import settings
 from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 from sqlalchemy.engine import URL, make_url
 
+from indexer.chains.http import service
 from tests.memory import server_folder
 from warehouse_schema.embedded import EmbeddedPostgres, Server
 from warehouse_schema.engine import make_engine
@@ -33,6 +34,13 @@ GOLDEN = Path(__file__).parent / "golden"
 TEMPLATE = "isthmus_template"
 
 # The network.
+
+
+@pytest.fixture(autouse=True)
+def _no_lock_outs() -> Iterator[None]:
+    """A port may be that of a service that locked out an earlier test."""
+    yield
+    service._LIMITS.clear()
 
 
 class NetworkForbidden(RuntimeError):
