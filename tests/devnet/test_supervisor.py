@@ -152,7 +152,9 @@ def stop(*_):
     sys.exit()
 signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
-time.sleep(600)
+# Not one long sleep: Python would not handle a signal that comes just before it until its end.
+while True:
+    time.sleep(0.05)
 """
     output_lines: list[str] = []
     (tmp_path / "asked").mkdir()

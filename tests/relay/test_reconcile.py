@@ -23,6 +23,7 @@ from tests.relay.deposit_stand import DepositStand
 from tests.relay.ledger import LedgerStand
 from tests.relay.test_onboardings import deposit, finish
 from tests.relay.test_onboardings import relay as sponsor_of
+from warehouse_schema import engine as engine_module
 from warehouse_schema.relay import slots
 
 Backup = Callable[[], Callable[[], None]]
@@ -31,8 +32,12 @@ AnyStand = Stand | LedgerStand
 
 
 @pytest.fixture
-def backup(database: URL, server_engine: Engine, engine: Engine) -> Backup:
+def backup(
+    database: URL, server_engine: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> Backup:
     """Copies the test's database, and later puts the copy in its place."""
+    # Sooner than any restore takes.
+    monkeypatch.setattr(engine_module, "IDLE_SECONDS", 0.0)
     copy = f"{database.database}_backup"
 
     def run(*statements: str) -> None:
