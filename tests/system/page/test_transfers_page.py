@@ -220,6 +220,8 @@ def test_arrival_is_shown_with_its_spread(bridge, visits, paid_directly, p90):
         lane["p90_seconds"] = p90
         route.fulfill(response=answer, json=body)
 
+    # The stream would show the transfer as it is, before or after that.
+    visit.page.route_web_socket("**/api/v1/stream*", lambda _: None)
     visit.page.route(f"**/v1/transfers/{paid_directly.transfer}", under_way)
     visit.page.route("**/v1/status", measured)
     with visit.page.expect_response(f"{bridge.url}/v1/status"):
