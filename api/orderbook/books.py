@@ -244,7 +244,7 @@ class Books:
         return BookAnswer(book, body)
 
     def state_without_reading(self) -> EncodedBook | None:
-        """The cached state, unless it is time to check it and nobody does."""
+        """The cached state, unless it is time to check it and no other thread does."""
         cached = self._cached
         if cached is None or cached.notified != self._notified:
             return None

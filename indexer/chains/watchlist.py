@@ -2,9 +2,9 @@
 
 Anybody can have an address watched at no cost: a key is free, and so is a transfer that is never
 paid. So a node is not asked about each of them. A reader takes the token transfers of its blocks
-and looks up their addresses, after it has seen the block: an address is stored before its owner is
-told, so no block pays one that is not found then. Only a short list is sent to the node, and only
-for more than one block.
+and looks up their addresses, after it has seen the block: an address is stored before its owner
+gets it, so no block pays one that is not found then. Only a short list is sent to the node, and
+only for more than one block.
 """
 
 from collections.abc import Collection

@@ -4,10 +4,9 @@ A table's columns are the fields of `Provenance`, then the type's own, by name
 (`tests/architecture/test_events.py` checks it).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any
 from uuid import uuid4
 
@@ -27,7 +26,6 @@ from indexer.market import escrow_events, rail_terms_events
 from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import evm_logs, stellar_events
-from warehouse_schema.queries import SEPARATOR
 
 EVENT_TYPES: Mapping[str, type[Event]] = {
     name: item
@@ -263,39 +261,6 @@ def stream_rows(
         cursor.execute(statement, parameters)
         while rows := cursor.fetchmany(batch):
             yield rows
-
-
-def read_by_key(
-    conn: Connection, mappings: Sequence[TableMapping], column: str, values: Collection[str]
-) -> Iterator[Any]:
-    """Items of these tables whose text column has one of these values: all in one round trip.
-
-    In order of tables, then of chain, height and position. As `stream_rows` about `numeric`. No
-    value is empty or has a `SEPARATOR`.
-    """
-    driver: Any = conn.connection.driver_connection
-    schemas = conn.get_execution_options().get("schema_translate_map") or {}
-    queries = [_query_by_key(each, column, schemas.get(each.table.schema)) for each in mappings]
-    with as_sqlalchemy(conn, queries[0]), driver.pipeline():
-        cursors = [driver.cursor() for _ in mappings]
-        for cursor, query in zip(cursors, queries, strict=True):
-            cursor.adapters.register_loader("numeric", IntLoader)
-            cursor.execute(query, [SEPARATOR.join(values)])
-        found = [cursor.fetchall() for cursor in cursors]
-    for mapping, rows in zip(mappings, found, strict=True):
-        yield from map(mapping.item, rows)
-
-
-@cache
-def _query_by_key(mapping: TableMapping, column: str, schema: str | None) -> sql.Composed:
-    return sql.SQL(
-        "SELECT {} FROM {} WHERE {} = ANY(string_to_array(%s, chr(31)))"
-        " ORDER BY chain, height, position"
-    ).format(
-        sql.SQL(", ").join(sql.Identifier(each.name) for each in mapping.columns),
-        _table_name(mapping.table, schema),
-        sql.Identifier(column),
-    )
 
 
 def compiled(conn: Connection, query: Select[Any]) -> tuple[sql.SQL, Mapping[str, Any]]:

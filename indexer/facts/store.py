@@ -41,7 +41,6 @@ from indexer.facts.rows import (
     RAW_MAPPINGS,
     RowBatch,
     TableMapping,
-    read_by_key,
     stream_rows,
     write_rows,
 )
@@ -260,15 +259,6 @@ def events_by_key(
         return []
     table = EVENT_MAPPINGS[event_type].table
     return events_where(conn, event_type, table.c[column] == any_of(values))
-
-
-def events_of_types_by_key(
-    conn: Connection, event_types: Sequence[type[E]], column: str, values: Collection[str]
-) -> list[E]:
-    """As `events_by_key`, of several types with that column, type by type, in one round trip."""
-    if not values:
-        return []
-    return list(read_by_key(conn, [EVENT_MAPPINGS[each] for each in event_types], column, values))
 
 
 def events_where(

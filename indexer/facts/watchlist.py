@@ -74,14 +74,14 @@ class StoredWatchlist:
             return found - malformed
 
     def recent_up_to(self, limit: int) -> Collection[str] | None:
-        """As `addresses_up_to`, read anew when older than `_MAX_AGE_SECONDS`."""
+        """As `addresses_up_to`, read again when older than `_MAX_AGE_SECONDS`."""
         is_old = _now() > self._read_at + _MAX_AGE_SECONDS
         if is_old or limit != self._recent_limit:
             self._read_recent(limit)
         return self._recent
 
     def refresh(self) -> None:
-        """Read `recent_up_to` anew if it is due soon: called while no block waits."""
+        """Read `recent_up_to` again if it is due soon: called while no block waits."""
         if _now() > self._read_at + _REFRESH_SECONDS and self._recent_limit >= 0:
             self._read_recent(self._recent_limit)
 

@@ -23,7 +23,6 @@ from indexer.facts.queries import fetch_all, joined
 from indexer.facts.store import (
     events_by_column,
     events_of_transaction_groups,
-    events_of_types_by_key,
     read_events,
     values_between,
 )
@@ -65,6 +64,7 @@ class BridgeMechanism:
 
 _SENT = events_by_column(MessageSent, "burn_key")
 _RECEIVED = events_by_column(MessageReceived, "burn_key")
+_OFT = [events_by_column(each, "guid") for each in OFT_EVENTS]
 
 
 def _fold_cctp(
@@ -121,7 +121,9 @@ def _fold_oft(
     if keys is None:
         events = read_events(conn, OFT_EVENTS)
     else:
-        events = events_of_types_by_key(conn, OFT_EVENTS, "guid", keys)
+        values = {"values": joined(keys)}
+        found = fetch_all(conn, [(query, values) for query in _OFT])
+        events = [event for group in found for event in group]
     by_guid: dict[Bytes32, list[OftEvent]] = defaultdict(list)
     for event in events:
         by_guid[event.guid].append(event)

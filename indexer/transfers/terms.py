@@ -86,5 +86,5 @@ def _interchangeable() -> CompiledQuery[TransferTerms]:
 INTERCHANGEABLE = _interchangeable()
 """All transfers without a label that may agree with one of `ids`, these included.
 
-Their sends are told apart by their order only, so they are matched together.
+Their sends differ by their order only, so they are matched together.
 """

@@ -29,6 +29,7 @@ COMPLETE_TO = "isthmus.complete_to"
 ROWS_A_GROUP = 100_000
 """Rows of a row group; one is in memory while it is written."""
 DUCKDB_MEMORY = "512MB"
+"""Beyond it DuckDB writes to the spill folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ class ExportFolder:
 
         `complete_to` is stored in the file: key `COMPLETE_TO` of its metadata.
 
-        Memory is that of a few frames and a row group. Errors of the frames pass through, and the
-        old file stays.
+        Memory is `DUCKDB_MEMORY` and that of a few frames; the rest of the day is on disk. Errors
+        of the frames pass through, and the old file stays.
         """
         temporary, file = self._scratch / f"{table}-{day}.parquet", self.file(table, day)
         metadata = json.dumps(_watermark_json(complete_to))

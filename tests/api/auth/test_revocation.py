@@ -120,7 +120,7 @@ def test_deleted_rows_are_forgotten(near, timer, rows):
     assert not near.contains("old")
 
 
-def test_nobody_is_let_in_without_a_read(near, timer, monkeypatch):
+def test_tokens_are_refused_without_a_read(near, timer, monkeypatch):
     revoke(near, "a")
     assert near.contains("a")
     nowhere = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
