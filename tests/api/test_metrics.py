@@ -14,9 +14,9 @@ from devnet.supervisor import free_port
 from indexer.cli.main import main
 from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
+from tests.factories.api_server import TIMEOUT, serving
 from tests.factories.app import NOW
 from tests.factories.projections import STELLAR, insert_cursor
-from tests.factories.streaming import TIMEOUT, serving
 from warehouse_schema.identifiers import UnixSeconds
 
 SEPOLIA = "eip155:11155111"

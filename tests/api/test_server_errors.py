@@ -10,7 +10,7 @@ from gunicorn.http.errors import InvalidResponseHeader
 
 from api.errors import CODES
 from api.server_errors import reject_request
-from tests.factories.streaming import serving
+from tests.factories.api_server import serving
 
 SECRET = b"hunter2"
 

@@ -18,7 +18,7 @@ from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.engine import URL
 
 from devnet.supervisor import free_port
-from tests.factories.streaming import ROOT, TIMEOUT
+from tests.factories.api_server import ROOT, TIMEOUT
 from tests.memory import server_folder
 from warehouse_schema.embedded import HOST, find_binaries
 

@@ -1,36 +1,25 @@
-"""What the stream's tests and its benchmark share: a book that moves, a server, a strict client."""
+"""What the stream's tests and its benchmark share: a book that moves and a strict client."""
 
 import json
-import os
-import re
-import select
-import signal
 import socket
-import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from devnet.services import isthmus
 from indexer.orderbook.state import BookEvent, LedgerClose
 from indexer.orderbook.store import apply_ledgers
+from tests.factories.api_server import TIMEOUT
 from tests.factories.book import CHAIN
 from tests.factories.book_history import RandomHistory
 from tests.factories.book_walk import refolded
 from warehouse_schema import channels
-
-ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT = 100.0
-"""Seconds that a condition may take on a busy machine: a server's start took 40 at a load of 20."""
 
 Entry = dict[str, Any]
 Identity = tuple[str, ...]
@@ -89,106 +78,6 @@ def notify(conn: Connection, ledger: int) -> None:
         text("SELECT pg_notify(:channel, :payload)"),
         {"channel": channels.INGESTED, "payload": f"{CHAIN}:{ledger}"},
     )
-
-
-# The server.
-
-
-@dataclass
-class Server:
-    """`isthmus api` in processes of its own."""
-
-    process: subprocess.Popen[str]
-    url: str
-    """`http://HOST:PORT`."""
-    log: list[str]
-
-    @property
-    def stream_url(self) -> str:
-        """Where the stream is."""
-        return self.url.replace("http", "ws", 1) + "/api/v1/stream"
-
-    def kill_workers(self) -> None:
-        """Let every process vanish that serves; the server starts others."""
-        for worker in self._workers():
-            os.kill(worker, signal.SIGKILL)
-
-    def end_workers(self) -> None:
-        """Let every process end that serves, and wait for it; the server starts others."""
-        for worker in self._workers():
-            ended = os.pidfd_open(worker)
-            try:
-                os.kill(worker, signal.SIGTERM)
-                assert select.select([ended], [], [], TIMEOUT)[0], "it did not end"
-            finally:
-                os.close(ended)
-
-    def _workers(self) -> list[int]:
-        pid = self.process.pid
-        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
-
-    def stop(self) -> int:
-        """Tell it to stop; its exit status."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(TIMEOUT)
-
-
-@contextmanager
-def serving(
-    database: URL,
-    home: Path,
-    *,
-    workers: int = 2,
-    settings: Mapping[str, str] | None = None,
-    program: Sequence[str] | None = None,
-    bind: str = "127.0.0.1:0",
-) -> Iterator[Server]:
-    """The API, by default on a port of its choice, on the devnet's network."""
-    process = subprocess.Popen(
-        [*(program or isthmus("api")), "--bind", bind, "--workers", str(workers)],
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "ISTHMUS_NETWORK": "devnet",
-            "ISTHMUS_HOME": str(home),
-            "DATABASE_URL": database.render_as_string(hide_password=False),
-            **(settings or {}),
-        },
-        cwd=home,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    log: list[str] = []
-    listening = threading.Event()
-    reader = threading.Thread(target=_read, args=(process, log, listening), daemon=True)
-    reader.start()
-    try:
-        assert listening.wait(TIMEOUT), "".join(log)
-        assert process.poll() is None, "".join(log)
-        found = re.search(r"Listening at: (http://[0-9.:]+)", "".join(log))
-        assert found is not None
-        yield Server(process, found[1], log)
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(TIMEOUT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        process.wait()
-        reader.join()
-        assert process.stderr is not None
-        process.stderr.close()
-
-
-def _read(process: "subprocess.Popen[str]", log: list[str], listening: threading.Event) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        log.append(line)
-        if "Listening at" in line:
-            listening.set()
-    listening.set()
 
 
 # The client.

@@ -14,6 +14,7 @@ from flask import Flask, abort
 from sqlalchemy import URL, Engine
 from werkzeug.serving import make_server
 
+from tests.factories.api_server import TIMEOUT, serving
 from tests.factories.sep10 import (
     PASSPHRASE,
     WALLET,
@@ -21,7 +22,6 @@ from tests.factories.sep10 import (
     make_rules,
     make_sign_in_app,
 )
-from tests.factories.streaming import TIMEOUT, serving
 from tests.system.fuzz.__main__ import Memory, _tell, failures
 from tests.system.fuzz.hammer import Findings, Hammer
 from tests.system.fuzz.owners import COSIGNER, NEWCOMER, OWNERS, Attempt, issuing, ledger_rules

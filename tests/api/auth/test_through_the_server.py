@@ -1,10 +1,6 @@
 """Tokens through `isthmus api` with two workers: headers, revocation and the log."""
 
-import os
-import re
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +10,12 @@ import pytest
 import sqlalchemy
 
 from api.auth.tokens import Tokens
+from devnet.identity import server as identity_server
 from devnet.identity.provider import StandIn
-from devnet.identity.server import serving
 from devnet.keys import in_files
-from devnet.services import isthmus
+from tests.factories.api_server import Server, serving
 from tests.factories.tokens import ACCOUNT, URL, private_key, private_pem
 
-ROOT = Path(__file__).resolve().parents[3]
 KEY = private_key("server")
 KEY_LINES = private_pem(KEY).splitlines()[1:-1]
 
@@ -29,45 +24,18 @@ KEY_LINES = private_pem(KEY).splitlines()[1:-1]
 def stand_in(tmp_path: Path) -> Iterator[tuple[StandIn, dict[str, str]]]:
     """An identity provider, and the settings that name it."""
     stand_in = StandIn()
-    with serving(stand_in) as url:
+    with identity_server.serving(stand_in) as url:
         yield stand_in, in_files(tmp_path / "keys", stand_in.variables(url))
 
 
 @pytest.fixture
-def server(
-    api_database: sqlalchemy.URL, tmp_path: Path, stand_in
-) -> Iterator[subprocess.Popen[str]]:
+def server(api_database: sqlalchemy.URL, tmp_path: Path, stand_in) -> Iterator[Server]:
     """The API as an operator starts it, on the local chains' network."""
     key = tmp_path / "token.pem"
     key.write_text(private_pem(KEY))
-    process = subprocess.Popen(
-        isthmus("api", "--bind", "127.0.0.1:0", "--workers", "2"),
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "ISTHMUS_HOME": str(tmp_path),
-            "ISTHMUS_URL": URL,
-            "ISTHMUS_TOKEN_KEY_FILE": str(key),
-            "DATABASE_URL": api_database.render_as_string(hide_password=False),
-            **stand_in[1],
-        },
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def address_of(server: subprocess.Popen[str]) -> httpx.URL:
-    for line in server.stderr:
-        if found := re.search(r"Listening at: (http://[0-9.:]+)", line):
-            return httpx.URL(found[1])
-    raise AssertionError("it ended without listening")
+    settings = {"ISTHMUS_URL": URL, "ISTHMUS_TOKEN_KEY_FILE": str(key), **stand_in[1]}
+    with serving(api_database, tmp_path, settings=settings) as server:
+        yield server
 
 
 def status(url: httpx.URL, *headers: str, method: str = "GET") -> int:
@@ -79,7 +47,7 @@ def status(url: httpx.URL, *headers: str, method: str = "GET") -> int:
 
 
 def test_tokens_behind_a_real_server(server, stand_in):
-    url = address_of(server)
+    url = httpx.URL(server.url)
     tokens = Tokens(KEY, issuer=URL, clock=lambda: int(time.time()))
     ours, second = (tokens.issue(ACCOUNT, jti=f"{n}-{time.time_ns()}") for n in range(2))
     theirs = stand_in[0].token(stand_in[0].add_user())
@@ -94,9 +62,8 @@ def test_tokens_behind_a_real_server(server, stand_in):
     while refused < 12:
         refused = refused + 1 if status(url, header) == 401 else 0
     assert status(url, other) == 200
-    server.send_signal(signal.SIGTERM)
-    _, log = server.communicate(timeout=60)
-    assert server.returncode == 0
+    assert server.stop() == 0
+    log = "".join(server.log)
     assert "token refused reason='revoked'" in log
     held = [stand_in[0].app_secret, "someone@example.com", "did:privy", *KEY_LINES]
     held += [piece for token in (ours, second, theirs) for piece in token.split(".")[1:]]

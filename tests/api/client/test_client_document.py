@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Engine
 from isthmus_client import Isthmus
 from tests.api.stream.conftest import make_stand
 from tests.api.webhooks.conftest import kept, make_webhook_app
+from tests.factories.api_server import serving
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.quotes import OTHER, asking
 from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app
 from tests.factories.started import make_transfer_app
-from tests.factories.streaming import serving
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import PUBLIC_KEY, insert_events, insert_webhook
 

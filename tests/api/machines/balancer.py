@@ -14,8 +14,8 @@ import httpx
 
 from devnet.supervisor import free_port
 from devnet.webhook_receiver import make_certificate
+from tests.factories.api_server import ROOT, TIMEOUT, Server
 from tests.factories.machines import program, running
-from tests.factories.streaming import ROOT, TIMEOUT, Server
 
 
 @dataclass(frozen=True)

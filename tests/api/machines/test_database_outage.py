@@ -15,8 +15,8 @@ from websockets.sync.client import connect
 from api.auth.tokens import Tokens
 from tests.api.machines.balancer import Balancer, haproxy, port_of
 from tests.factories import tokens
+from tests.factories.api_server import TIMEOUT, serving
 from tests.factories.projections import insert_book
-from tests.factories.streaming import TIMEOUT, serving
 from warehouse_schema.identifiers import UnixSeconds
 
 SETTINGS = {

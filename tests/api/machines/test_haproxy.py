@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from devnet.supervisor import free_port
 from tests.api.machines.balancer import Balancer, haproxy, port_of
-from tests.factories.streaming import TIMEOUT, Server, serving
+from tests.factories.api_server import TIMEOUT, Server, serving
 
 SETTINGS = {
     "ISTHMUS_NETWORK": "testnet",

@@ -10,8 +10,9 @@ from sqlalchemy.engine import URL
 from tests.api.stream.conftest import Stand
 from tests.api.stream.conftest import serve as serve
 from tests.api.stream.conftest import stand as stand
+from tests.factories.api_server import TIMEOUT, Server
 from tests.factories.machines import Standby, pgbouncer, pooled_login
-from tests.factories.streaming import TIMEOUT, Listener, Server
+from tests.factories.streaming import Listener
 
 
 def text_of(url: URL) -> str:

@@ -16,7 +16,8 @@ from tests.api.machines.balancer import Balancer, haproxy, port_of
 from tests.api.stream.conftest import Stand
 from tests.api.stream.conftest import serve as serve
 from tests.api.stream.conftest import stand as stand
-from tests.factories.streaming import TIMEOUT, Listener, Server, serving
+from tests.factories.api_server import TIMEOUT, Server, serving
+from tests.factories.streaming import Listener
 
 SHUTDOWN_SECONDS = 6
 SETTINGS = {

@@ -20,7 +20,7 @@ from sqlalchemy.engine import URL
 from devnet.supervisor import free_port
 from devnet.webhook_receiver import make_certificate
 from tests.api.test_metrics import figures
-from tests.factories.streaming import ROOT, TIMEOUT, serving
+from tests.factories.api_server import ROOT, TIMEOUT, serving
 
 MAX_CONNS = 64
 """Of the test's configuration; the committed one has 512."""

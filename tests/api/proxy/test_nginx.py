@@ -16,7 +16,7 @@ from api.load_shedding import shed_reason
 from api.server import THREADS
 from devnet.supervisor import free_port
 from tests.api.proxy.conftest import MAX_CONNS, Proxy, nginx
-from tests.factories.streaming import TIMEOUT
+from tests.factories.api_server import TIMEOUT
 
 MANY = 3 * THREADS
 POST = b"POST /auth HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

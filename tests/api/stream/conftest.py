@@ -11,8 +11,9 @@ from sqlalchemy import Engine, text
 from sqlalchemy.engine import URL
 
 from indexer.config.networks import load_network
+from tests.factories.api_server import Server, serving
 from tests.factories.app import make_app
-from tests.factories.streaming import Book, Market, Server, identity, serving
+from tests.factories.streaming import Book, Market, identity
 from warehouse_schema.engine import make_engine
 
 DEVNET = load_network("devnet")

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import CloseConnection, TextMessage
 
-from tests.factories.streaming import TIMEOUT, Book, identity
+from tests.factories.api_server import TIMEOUT
+from tests.factories.streaming import Book, identity
 
 
 @dataclass

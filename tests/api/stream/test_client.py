@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from isthmus_client import Invalid, Isthmus, Moment
-from tests.factories.streaming import TIMEOUT, Book, Server, identity
+from tests.factories.api_server import TIMEOUT, Server
+from tests.factories.streaming import Book, identity
 
 
 class Follower:

@@ -21,9 +21,10 @@ from websockets.exceptions import ConnectionClosedError
 from api.auth.tokens import Tokens
 from devnet.keys import in_files
 from indexer.transfers.store import refold_transfers
+from tests.factories.api_server import ROOT, TIMEOUT, Server, serving
 from tests.factories.projections import address, insert_book
 from tests.factories.started import NETWORK, insert_transfer
-from tests.factories.streaming import ROOT, TIMEOUT, Book, Server, identity, serving
+from tests.factories.streaming import Book, identity
 from tests.factories.tokens import ACCOUNT, private_key, private_pem
 from tests.factories.tokens import URL as ISSUER
 from warehouse_schema.identifiers import UnixSeconds

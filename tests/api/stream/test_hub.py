@@ -27,8 +27,9 @@ from indexer.orderbook.state import LedgerClose
 from indexer.orderbook.store import apply_ledgers
 from tests.api.stream.conftest import DEVNET, Stand
 from tests.api.stream.far import Far, wait_for
+from tests.factories.api_server import TIMEOUT
 from tests.factories.book import CHAIN
-from tests.factories.streaming import TIMEOUT, notify
+from tests.factories.streaming import notify
 from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import Height, UnixSeconds

@@ -10,7 +10,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
 from tests.api.stream.conftest import make_stand
-from tests.factories.streaming import TIMEOUT, Listener, serving
+from tests.factories.api_server import TIMEOUT, serving
+from tests.factories.streaming import Listener
 from tests.memory import server_folder
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine

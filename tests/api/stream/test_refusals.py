@@ -11,8 +11,9 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from api.stream.socket import stream_of
+from tests.factories.api_server import TIMEOUT
 from tests.factories.app import make_app
-from tests.factories.streaming import TIMEOUT, Listener
+from tests.factories.streaming import Listener
 
 PATH = "/api/v1/stream"
 HANDSHAKE = {

@@ -29,10 +29,10 @@ from api.stream.requests import SubscribeRequest
 from api.stream.transfer_subscriptions import TokenAccess
 from indexer.transfers.store import refold_transfers
 from tests.api.stream.far import Far, wait_for
+from tests.factories.api_server import TIMEOUT
 from tests.factories.app import NOW
 from tests.factories.projections import address, insert_book
 from tests.factories.started import NETWORK, insert_transfer, make_transfer_app, show
-from tests.factories.streaming import TIMEOUT
 from tests.factories.tokens import ACCOUNT, make_tokens
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds

@@ -23,10 +23,10 @@ from sqlalchemy.engine import URL, make_url
 
 from indexer.facts.cursors import notify_ingested
 from indexer.orderbook.store import apply_ledgers
+from tests.factories.api_server import ROOT, serving
 from tests.factories.book import CHAIN, account, usdc
 from tests.factories.contract_model import ContractModel
 from tests.factories.notifications import publishing
-from tests.factories.streaming import ROOT, serving
 from tests.system.bench.site import milliseconds, percentile, print_line, until
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine

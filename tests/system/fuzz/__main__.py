@@ -30,6 +30,7 @@ from sqlalchemy.engine import make_url
 
 from devnet.keys import in_files
 from tests.factories import stellar_node
+from tests.factories.api_server import Server, serving
 from tests.factories.projections import (
     insert_book,
     insert_cursor,
@@ -39,7 +40,6 @@ from tests.factories.projections import (
 )
 from tests.factories.sep10 import SERVER
 from tests.factories.stellar_node import FakeStellarNode
-from tests.factories.streaming import Server, serving
 from tests.factories.tokens import URL, private_key, private_pem
 from tests.system.fuzz.hammer import Findings, Hammer
 from tests.system.fuzz.owners import TOKEN_KEY, issuing, ledger_entries
