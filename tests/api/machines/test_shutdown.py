@@ -144,7 +144,12 @@ def test_no_request_is_refused_in_a_rolling_restart(
 
         servers = [start(place, "127.0.0.1:0") for place in range(2)]
         ports = [port_of(each) for each in servers]
-        balancer = stack.enter_context(haproxy(ports, {"slowstart 10s": "slowstart 1s"}))
+        # Without the time of arrival no server sheds what waited for a busy machine's processor.
+        edits = {
+            "slowstart 10s": "slowstart 1s",
+            "http-request set-header X-Request-Start": "http-request set-header X-Unused",
+        }
+        balancer = stack.enter_context(haproxy(ports, edits))
         balancer.wait_until_up()
         with Traffic(balancer, 3) as traffic:
             traffic.wait_for(30)
