@@ -106,6 +106,7 @@ def printed(code: str) -> str:
     return out.getvalue()
 
 
+@pytest.mark.timeout(600)  # Exports 3,150 files.
 def test_examples_give_documented_results(
     analyst: Connection,
     exported: Path,

@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    text,
 )
 from sqlalchemy.dialects.postgresql import insert
 
@@ -29,6 +30,24 @@ from warehouse_schema.queries import any_of
 SECONDS = 86_400
 _EPOCH = date(1970, 1, 1)
 _ONE = timedelta(days=1)
+
+# A binary search of some twenty lookups: an index on times would cost every ingested block.
+_HEIGHT_AT = text("""
+    WITH RECURSIVE search (low, high) AS (
+        SELECT min(height), max(height) + 1 FROM facts.blocks WHERE chain = :chain
+        UNION ALL
+        SELECT CASE WHEN next_block.time < :time THEN middle + 1 ELSE low END,
+               CASE WHEN next_block.time < :time THEN high ELSE middle END
+        FROM search
+        CROSS JOIN LATERAL (SELECT (low + high) / 2 AS middle) AS halves
+        CROSS JOIN LATERAL (
+            SELECT time FROM facts.blocks
+            WHERE chain = :chain AND height >= middle ORDER BY height LIMIT 1
+        ) AS next_block
+        WHERE low < high
+    )
+    SELECT low FROM search WHERE low = high
+""")
 
 
 def day_of(time: UnixSeconds) -> date:
@@ -99,18 +118,9 @@ def first_open_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
 
 
 def height_at(conn: Connection, chain: ChainId, time: UnixSeconds) -> Height:
-    """The height from which on stored blocks are not older than `time`."""
-    edges = select(func.min(blocks.c.height), func.max(blocks.c.height) + 1)
-    low, high = conn.execute(edges.where(blocks.c.chain == chain)).one()
-    if low is None:
-        return Height(0)
-    # Binary search of some twenty lookups: an index on times would cost every ingested block.
-    while low < high:
-        middle = (low + high) // 2
-        next_one = select(blocks.c.time).where(blocks.c.chain == chain, blocks.c.height >= middle)
-        next_time = conn.execute(next_one.order_by(blocks.c.height).limit(1)).scalar_one()
-        low, high = (low, middle) if next_time >= time else (middle + 1, high)
-    return Height(low)
+    """The height from which on stored blocks are not older than `time`; 0 when none is stored."""
+    found = conn.scalar(_HEIGHT_AT, {"chain": chain, "time": time})
+    return Height(found or 0)
 
 
 def heights_of(conn: Connection, chain: ChainId, first: date, last: date) -> tuple[Height, Height]:

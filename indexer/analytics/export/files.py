@@ -92,13 +92,20 @@ class ExportFolder:
         temporary, file = self._scratch / f"{table}-{day}.parquet", self.file(table, day)
         metadata = json.dumps(_watermark_json(complete_to))
         # Not by polars: its Parquet writer may wait for ever (pola-rs/polars issue 27969).
-        database.register("frame", _ArrowStream(pl.DataFrame(schema=dict(schema))))
-        database.execute("CREATE OR REPLACE TABLE day AS FROM frame")
+        first = next(frames, None)
+        database.register(
+            "day", _ArrowStream(pl.DataFrame(schema=schema) if first is None else first)
+        )
+        source = "day"
+        # Nearly every day is one frame, which is written as it is.
         for frame in frames:
-            database.register("frame", _ArrowStream(frame))
-            database.execute("INSERT INTO day FROM frame")
+            if source == "day":
+                source = "gathered"
+                database.execute("CREATE OR REPLACE TABLE gathered AS FROM day")
+            database.register("day", _ArrowStream(frame))
+            database.execute("INSERT INTO gathered FROM day")
         ((rows,),) = database.execute(
-            f"COPY day TO {quoted(str(temporary))} (FORMAT parquet, COMPRESSION zstd,"
+            f"COPY {source} TO {quoted(str(temporary))} (FORMAT parquet, COMPRESSION zstd,"
             f" ROW_GROUP_SIZE {ROWS_A_GROUP},"
             f" KV_METADATA {{{quoted(COMPLETE_TO)}: {quoted(metadata)}}})"
         ).fetchall()
