@@ -15,6 +15,7 @@ from tests.system.bench import (
     api_visible,
     auth_request,
     backfill_workers,
+    beside_peers,
     book_rebuild,
     deposit_gas,
     evm_backfill,
@@ -73,6 +74,8 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "raw_facts": raw_facts.measure,
     "redecode": redecode.measure,
     "watched_accounts": watched_accounts.measure,
+    "beside_subsquid": beside_peers.measure_subsquid,
+    "beside_ponder": beside_peers.measure_ponder,
 }
 
 

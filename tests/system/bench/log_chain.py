@@ -21,7 +21,7 @@ _GAS = 28_000_000
 # last ones unused), data. It runs through them and emits each.
 
 _CALLDATASIZE, _CALLDATALOAD, _CALLDATACOPY = 0x36, 0x35, 0x37
-_ADD, _LT, _EQ, _ISZERO, _POP = 0x01, 0x10, 0x14, 0x15, 0x50
+_ADD, _LT, _EQ, _ISZERO, _POP, _MSTORE = 0x01, 0x10, 0x14, 0x15, 0x50, 0x52
 _JUMP, _JUMPI, _JUMPDEST, _STOP, _REVERT = 0x56, 0x57, 0x5B, 0x00, 0xFD
 _HEAD = 192
 """Bytes of a record before its data."""
@@ -238,3 +238,58 @@ def grow(rpc: JsonRpc, chain: EvmChain, blocks: int, movements: int) -> int:
             rpc("eth_sendTransaction", call)
         rpc("evm_mine")
     return blocks * movements * LOGS_OF_FIVE // 5
+
+
+# Transfers of one token, with little calldata: some indexers fetch whole transactions with a block.
+
+
+def transfers_code() -> bytes:
+    """Runtime code of a token that emits transfers.
+
+    Its input is four words: first amount, number of transfers, recipient, topic. The n-th transfer
+    is of the first amount + n, from the address of that number.
+    """
+    asm = _Assembler()
+    asm.push(0)
+    asm.place("next")  # stack: n
+    asm.push(32)
+    asm.op(_CALLDATALOAD)
+    asm.dup(2)
+    asm.op(_LT, _ISZERO)
+    asm.jump("end", _JUMPI)
+    asm.dup(1)
+    asm.push(0)
+    asm.op(_CALLDATALOAD, _ADD)  # n, amount
+    asm.dup(1)
+    asm.push(0)
+    asm.op(_MSTORE)
+    asm.push(64)
+    asm.op(_CALLDATALOAD)
+    asm.dup(2)
+    asm.push(96)
+    asm.op(_CALLDATALOAD)
+    asm.push(32)
+    asm.push(0)
+    asm.op(0xA3, _POP)  # n
+    asm.push(1)
+    asm.op(_ADD)
+    asm.jump("next")
+    asm.place("end")
+    asm.op(_STOP)
+    return asm.assembled()
+
+
+def install_transfers(rpc: JsonRpc, chain: EvmChain) -> None:
+    """Put that token where the chain's USDC is; blocks are mined by `evm_mine` from then on."""
+    rpc("anvil_setCode", chain.usdc, "0x" + transfers_code().hex())
+    rpc("evm_setAutomine", False)
+
+
+def submit_transfers(rpc: JsonRpc, chain: EvmChain, first_amount: int, count: int) -> None:
+    """Send a transaction of so many transfers to a watched address, to be mined."""
+    topic = bytes.fromhex(topic_of("Transfer(address,address,uint256)")[2:])
+    recipient = bytes.fromhex(chain.watched[0][2:])
+    words = b"".join(map(word, (first_amount, count, recipient, topic)))
+    sender = rpc("eth_accounts")[0]
+    call = {"from": sender, "to": chain.usdc, "data": "0x" + words.hex(), "gas": hex(_GAS)}
+    rpc("eth_sendTransaction", call)

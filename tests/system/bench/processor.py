@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +29,33 @@ def family_seconds(parent: int) -> float:
     # proc_pid_stat(5): fields 16 and 17 are of children that have ended, in clock ticks.
     fields = (_PROC / str(parent) / "stat").read_text().rpartition(")")[2].split()
     return total + (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
+def machine_seconds() -> float:
+    """What all processes of the machine have had of its cores so far, and its host kept back."""
+    # proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are in user.
+    fields = (_PROC / "stat").read_text().splitlines()[0].split()[1:9]
+    user, nice, system, _idle, _wait, irq, softirq, steal = map(int, fields)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+class ForeignLoad:
+    """Processor time of all but some processes and their children, from now on."""
+
+    def __init__(self, own: Sequence[int]) -> None:
+        self._own = own
+        self.average = os.getloadavg()[0]
+        """Load at the start."""
+        self._began = time.monotonic()
+        self._before = self._foreign_seconds()
+
+    def share(self) -> float:
+        """Of all cores of the machine, since the start."""
+        used = self._foreign_seconds() - self._before
+        return used / (time.monotonic() - self._began) / (os.cpu_count() or 1)
+
+    def _foreign_seconds(self) -> float:
+        return machine_seconds() - sum(map(family_seconds, self._own))
 
 
 def owner_of_port(port: int, among: Iterable[int]) -> int:

@@ -1,0 +1,477 @@
+"""Isthmus beside other indexers of EVM chains: Subsquid and Ponder, each in a run of its own.
+
+Both read the same chain from the same anvil and write to the same Postgres (fsync on), each to a
+new database; they take turns, and which begins a round changes. The rows of both must have the
+number and the sum of the transfers that were mined, or the run fails.
+
+- `backfill`: 100,800 ERC-20 transfers in 400 blocks, one transaction a block. From exec of the
+  process to the commit of the last row, which a poll every 5 ms sees. Isthmus runs as
+  `isthmus backfill`; Subsquid as `node lib/main.js`, which is what `sqd process` does; Ponder as
+  `ponder start`. `cpu_s` is of the process until it has stopped, `postgres_cpu_s` of the server.
+- `head`: from the call of `evm_mine` for a block of five transfers until a poll every 2 ms sees the
+  last of them. All three have the node's WebSocket. Each round starts the process anew, and blocks
+  of a warm-up are not counted. The next block is mined when the last is stored.
+
+`peers/` has their configurations, with the settings that their documentation has for a local node:
+no rate limit, no RPC cache for Ponder, a finality of 0 for Subsquid's backfill. Its packages are
+those of the lock file, installed under `.cache/peers` at the first run.
+
+Not compared: Subsquid stores the decoded transfer alone. Ponder stores raw logs, blocks and
+transactions too. Isthmus stores raw logs, asks for the events of all its contracts, proves the logs
+of head blocks by their receipts, checks that blocks join, and folds movements and transfers; its
+database has the warehouse's tables before the clock starts, as Subsquid's has its table. Ponder
+makes its tables within the time.
+"""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import orjson
+import psycopg
+from sqlalchemy.engine import make_url
+
+from devnet.evm_node import AnvilProcess, JsonRpc
+from devnet.services import PROJECT, isthmus
+from devnet.supervisor import free_port
+from indexer.config.networks import EvmChain, load_network
+from tests.system.bench.log_chain import install_transfers, submit_transfers
+from tests.system.bench.npm_project import NotInstalled, install
+from tests.system.bench.processor import ForeignLoad, family_seconds
+from tests.system.bench.site import milliseconds, percentile, print_line, until
+from warehouse_schema.embedded import EmbeddedPostgres, Server
+from warehouse_schema.migrate import migrate
+
+ROUNDS = 3
+BLOCKS = 400
+TRANSFERS = 252
+"""Of a block of the backfill. Never a round number of logs in a range, which a reader halves."""
+DEPTH = 70
+"""Empty blocks on top: what an indexer calls final by default is at most 64 blocks deep."""
+HEAD_BLOCKS = 70
+"""Of a round."""
+HEAD_TRANSFERS = 5
+WARM_UP = 20
+BLOCK_SECONDS = 0.25
+TIMEOUT_SECONDS = 300.0
+_STOP_SECONDS = 30.0
+_BACKFILL_POLL_SECONDS = 0.005
+_HEAD_POLL_SECONDS = 0.002
+_DATABASE = "bench_run"
+_PEERS = Path(__file__).parent / "peers"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process is to read, and where it writes."""
+
+    node: AnvilProcess
+    database: str
+    first: int
+    last: int | None
+    """Block where a backfill ends; None follows the head."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the process of a job is started."""
+
+    command: Sequence[str]
+    variables: Mapping[str, str]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Indexer:
+    """One of the two of a run: its process, and the table of its transfers."""
+
+    name: str
+    start: Callable[[Job], Start]
+    template: str
+    """Database that each run's is a copy of."""
+    table: str
+    row: str
+    """Condition of the row of a transfer, by its primary key."""
+
+
+@dataclass
+class Rounds:
+    """What one indexer was measured at."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    postgres_seconds: list[float] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
+
+    def backfill(self) -> dict[str, Any]:
+        """Medians, and the seconds of each round."""
+        return {
+            "seconds": round(median(self.seconds), 2),
+            "rounds_s": [round(each, 2) for each in self.seconds],
+            "cpu_s": round(median(self.cpu_seconds), 2),
+            "postgres_cpu_s": round(median(self.postgres_seconds), 2),
+        }
+
+    def head(self) -> dict[str, Any]:
+        """Of the blocks of all rounds."""
+        return {
+            "p50_ms": milliseconds(percentile(self.delays, 0.50)),
+            "p99_ms": milliseconds(percentile(self.delays, 0.99)),
+            "max_ms": milliseconds(max(self.delays)),
+        }
+
+
+def measure_subsquid() -> dict[str, Any]:
+    """Isthmus and Subsquid in turns."""
+    return _measure("subsquid", "@subsquid/evm-processor", _subsquid)
+
+
+def measure_ponder() -> dict[str, Any]:
+    """Isthmus and Ponder in turns."""
+    return _measure("ponder", "ponder", _ponder)
+
+
+def _measure(name: str, package: str, peer_in: Callable[[Path], Indexer]) -> dict[str, Any]:
+    try:
+        folder = install(_PEERS / name)
+    except NotInstalled as reason:
+        return {"skipped": str(reason)}
+    with _open_bench() as bench:
+        pair = (_isthmus(bench.folder), peer_in(folder))
+        found = {each.name: Rounds() for each in pair}
+        load = ForeignLoad([os.getpid(), bench.postmaster])
+        for number in range(ROUNDS):
+            for indexer in pair if number % 2 == 0 else pair[::-1]:
+                bench.backfill(indexer, found[indexer.name])
+                bench.follow(indexer, found[indexer.name])
+        foreign = load.share()
+    ours, theirs = found["isthmus"], found[name]
+    slower = [peer / mine for peer, mine in zip(theirs.seconds, ours.seconds, strict=True)]
+    return {
+        "peer": f"{package} {_version(folder, package)}",
+        "node_js": subprocess.check_output(["node", "--version"], text=True).strip(),
+        "events": BLOCKS * TRANSFERS,
+        "backfill": {each: rounds.backfill() for each, rounds in found.items()},
+        "backfill_ratio": round(median(slower), 2),
+        "head": {each: rounds.head() for each, rounds in found.items()},
+        "head_p50_ratio": round(percentile(theirs.delays, 0.5) / percentile(ours.delays, 0.5), 2),
+        "head_blocks": ROUNDS * HEAD_BLOCKS,
+        "rounds": ROUNDS,
+        "load_average": round(load.average, 1),
+        "foreign_share": round(foreign, 3),
+    }
+
+
+def _version(folder: Path, package: str) -> str:
+    manifest = folder / "node_modules" / package / "package.json"
+    return str(orjson.loads(manifest.read_bytes())["version"])
+
+
+# The indexers
+
+
+def _isthmus(home: Path) -> Indexer:
+    return Indexer(
+        "isthmus",
+        partial(_start_isthmus, home),
+        "template_isthmus",
+        "facts.erc20_transfers",
+        f"chain = '{_chain().id}' AND height = %(height)s AND position = %(position)s",
+    )
+
+
+def _start_isthmus(home: Path, job: Job) -> Start:
+    chain = _chain().id
+    if job.last is None:
+        command, first = isthmus("follow", chain), job.first
+    else:
+        span = ("--from", str(job.first), "--to", str(job.last))
+        # What a backfill reads lies below what is followed.
+        command, first = isthmus("backfill", "--chain", chain, *span), job.last + 1
+    variables = {
+        "ISTHMUS_NETWORK": "devnet",
+        "ISTHMUS_HOME": str(home),
+        "DATABASE_URL": job.database,
+        "ISTHMUS_RPC_EIP155_31337": f"{job.node.rpc_url},{job.node.ws_url}",
+        "ISTHMUS_RPC_STELLAR_DEVNET": "",
+        "ISTHMUS_START_EIP155_31337": str(first),
+    }
+    return Start(command, variables, PROJECT)
+
+
+def _subsquid(folder: Path) -> Indexer:
+    return Indexer(
+        "subsquid",
+        partial(_start_subsquid, folder),
+        "template_subsquid",
+        "transfer",
+        "id = %(height)s::text || '-' || %(position)s::text",
+    )
+
+
+def _start_subsquid(folder: Path, job: Job) -> Start:
+    variables = {
+        **_peer_variables(job),
+        "DB_URL": job.database,
+        # With a finality of 0 it polls for blocks every 5 s; above, it listens.
+        "FINALITY": "64" if job.last is None else "0",
+        "NODE": job.node.ws_url if job.last is None else job.node.rpc_url,
+    }
+    return Start(["node", "lib/main.js"], variables, folder)
+
+
+def _ponder(folder: Path) -> Indexer:
+    return Indexer(
+        "ponder",
+        partial(_start_ponder, folder),
+        "template0",
+        "public.transfer",
+        "block_number = %(height)s AND log_index = %(position)s",
+    )
+
+
+def _start_ponder(folder: Path, job: Job) -> Start:
+    command = ["node_modules/.bin/ponder", "start", "--schema", "public", "--log-level", "warn"]
+    variables = {
+        **_peer_variables(job),
+        "DATABASE_URL": job.database,
+        "NODE": job.node.rpc_url,
+        "NODE_WS": job.node.ws_url,
+        "PONDER_TELEMETRY_DISABLED": "true",
+    }
+    return Start([*command, "--port", str(free_port())], variables, folder)
+
+
+def _peer_variables(job: Job) -> dict[str, str]:
+    return {
+        "NODE_ENV": "production",
+        "TOKEN": str(_chain().usdc).lower(),
+        "FIRST": str(job.first),
+        "LAST": "" if job.last is None else str(job.last),
+    }
+
+
+_SUBSQUID_TABLE = """
+    CREATE TABLE transfer (
+        id varchar PRIMARY KEY, block_number int NOT NULL, log_index int NOT NULL,
+        block_time timestamptz NOT NULL, transaction_hash text NOT NULL, token text NOT NULL,
+        sender text NOT NULL, recipient text NOT NULL, amount numeric NOT NULL
+    )
+"""
+
+
+def _chain() -> EvmChain:
+    (chain,) = load_network("devnet").evm
+    return chain
+
+
+# Where they run
+
+
+class ProcessEnded(Exception):
+    """An indexer ended before its last row was stored."""
+
+
+@dataclass
+class Bench:
+    """A chain with the transfers of the backfill, and a Postgres."""
+
+    folder: Path
+    server: Server
+    postmaster: int
+    node: AnvilProcess
+    rpc: JsonRpc
+    amount: int = 1
+    """Of the next transfer. Amounts go up by one, so that a sum tells of each."""
+
+    def mine(self, transfers: int) -> float:
+        """Mine a block with so many transfers; returns when mining began."""
+        submit_transfers(self.rpc, _chain(), self.amount, transfers)
+        self.amount += transfers
+        began = time.monotonic()
+        self.rpc("evm_mine")
+        return began
+
+    def height(self) -> int:
+        """Of the chain."""
+        return int(self.rpc("eth_blockNumber"), 16)
+
+    def backfill(self, indexer: Indexer, found: Rounds) -> None:
+        """One run from an empty database."""
+        with self._database(indexer.template) as url:
+            used, postgres = _children_seconds(), family_seconds(self.postmaster)
+            began = time.monotonic()
+            with self._running(indexer, Job(self.node, url, 1, BLOCKS)) as process:
+                seen = Rows(url, indexer)
+                seen.wait(BLOCKS, TRANSFERS, process, _BACKFILL_POLL_SECONDS)
+                found.seconds.append(time.monotonic() - began)
+                found.postgres_seconds.append(family_seconds(self.postmaster) - postgres)
+                seen.check(BLOCKS * TRANSFERS, 1)
+                seen.close()
+            found.cpu_seconds.append(_children_seconds() - used)
+        print_line(f"{indexer.name}: backfill in {found.seconds[-1]:.2f} s")
+
+    def follow(self, indexer: Indexer, found: Rounds) -> None:
+        """One run at the head, from an empty database."""
+        first, amount = self.height() + 1, self.amount
+        with (
+            self._database(indexer.template) as url,
+            self._running(indexer, Job(self.node, url, first, None)) as process,
+        ):
+            seen = Rows(url, indexer)
+            self._mine_until_stored(first, seen, process)
+            for _ in range(WARM_UP):
+                self.mine(HEAD_TRANSFERS)
+            seen.wait(self.height(), HEAD_TRANSFERS, process, _HEAD_POLL_SECONDS)
+            height = self.height()
+            for number in range(1, HEAD_BLOCKS + 1):
+                began = self.mine(HEAD_TRANSFERS)
+                seen.wait(height + number, HEAD_TRANSFERS, process, _HEAD_POLL_SECONDS)
+                found.delays.append(time.monotonic() - began)
+                until(began + BLOCK_SECONDS)
+            seen.check(self.amount - amount, amount)
+            seen.close()
+        print_line(f"{indexer.name}: p50 {median(found.delays[-HEAD_BLOCKS:]) * 1000:.1f} ms")
+
+    def _mine_until_stored(self, first: int, seen: "Rows", process: "Process") -> None:
+        """Only a block that is mined after it listens tells an indexer to begin."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while not seen.has(first, HEAD_TRANSFERS):
+            process.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"block {first} is not stored after {TIMEOUT_SECONDS:.0f} s")
+            until(self.mine(HEAD_TRANSFERS) + BLOCK_SECONDS)
+
+    @contextmanager
+    def _database(self, template: str) -> Iterator[str]:
+        with psycopg.connect(self.server.url("postgres", "postgresql"), autocommit=True) as conn:
+            conn.execute(f"CREATE DATABASE {_DATABASE} TEMPLATE {template}".encode())
+            # What the runs before left dirty is not this run's to write out.
+            conn.execute("CHECKPOINT")
+            yield self.server.url(_DATABASE, "postgresql")
+            conn.execute(f"DROP DATABASE {_DATABASE} WITH (FORCE)".encode())
+
+    @contextmanager
+    def _running(self, indexer: Indexer, job: Job) -> Iterator["Process"]:
+        start, log = indexer.start(job), self.folder / f"{indexer.name}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                start.command,
+                cwd=start.folder,
+                env={**os.environ, **start.variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            yield Process(indexer.name, process, log)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@dataclass(frozen=True)
+class Process:
+    """A running indexer."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def check(self) -> None:
+        """Raises `ProcessEnded` for one that failed."""
+        if self.process.poll():
+            tail = self.log.read_text(errors="replace")[-2000:]
+            raise ProcessEnded(f"{self.name} ended with {self.process.returncode}: {tail}")
+
+
+class Rows:
+    """Transfers that an indexer has committed."""
+
+    def __init__(self, url: str, indexer: Indexer) -> None:
+        self._conn = psycopg.connect(url, autocommit=True)
+        self._indexer = indexer
+        self._has_table = False
+        self._query = f"SELECT 1 FROM {indexer.table} WHERE {indexer.row}".encode()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._conn.close()
+
+    def has(self, height: int, transfers: int) -> bool:
+        """Whether the last of a block's transfers is there."""
+        if not self._has_table:
+            row = self._conn.execute("SELECT to_regclass(%s)", [self._indexer.table]).fetchone()
+            self._has_table = row is not None and row[0] is not None
+        if not self._has_table:
+            return False
+        values = {"height": height, "position": transfers - 1}
+        return self._conn.execute(self._query, values).fetchone() is not None
+
+    def wait(self, height: int, transfers: int, process: Process, poll_seconds: float) -> None:
+        """Until `has`. Raises `TimeoutError`, or `ProcessEnded`."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while not self.has(height, transfers):
+            process.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"block {height} is not stored after {TIMEOUT_SECONDS:.0f} s")
+            time.sleep(poll_seconds)
+
+    def check(self, count: int, first_amount: int) -> None:
+        """Raises `AssertionError` unless the table has just these transfers."""
+        query = f"SELECT count(*), sum(amount) FROM {self._indexer.table}"
+        found = self._conn.execute(query.encode()).fetchone()
+        expected = (count, sum(range(first_amount, first_amount + count)))
+        if found != expected:
+            raise AssertionError(f"{self._indexer.name} has {found}, not {expected}")
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@contextmanager
+def _open_bench() -> Iterator[Bench]:
+    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
+    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
+    folder.chmod(0o755)
+    hour_ago = int(time.time()) - 3_600
+    try:
+        with (
+            EmbeddedPostgres(folder / "postgres") as server,
+            # Blocks that are mined at once have times a second apart.
+            AnvilProcess(folder / "anvil.log", genesis_time=hour_ago) as node,
+            JsonRpc(node.rpc_url) as rpc,
+        ):
+            migrate(make_url(server.url("template_isthmus")))
+            with psycopg.connect(server.url("postgres", "postgresql"), autocommit=True) as conn:
+                conn.execute("CREATE DATABASE template_subsquid")
+            with psycopg.connect(server.url("template_subsquid", "postgresql")) as conn:
+                conn.execute(_SUBSQUID_TABLE)
+            install_transfers(rpc, _chain())
+            postmaster = (folder / "postgres" / "postmaster.pid").read_text().split()[0]
+            bench = Bench(folder, server, int(postmaster), node, rpc)
+            for _ in range(BLOCKS):
+                bench.mine(TRANSFERS)
+            for _ in range(DEPTH):
+                rpc("evm_mine")
+            print_line(f"a chain of {BLOCKS * TRANSFERS:,} transfers")
+            yield bench
+    finally:
+        shutil.rmtree(folder)

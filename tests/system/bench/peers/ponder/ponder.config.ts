@@ -1,0 +1,28 @@
+// Stores each transfer of TOKEN from block FIRST on; up to block LAST where it is set.
+import { createConfig } from "ponder";
+import { erc20Abi } from "viem";
+
+const { NODE, NODE_WS, TOKEN, FIRST, LAST } = process.env;
+
+export default createConfig({
+  chains: {
+    local: {
+      id: 31337,
+      rpc: NODE,
+      ws: NODE_WS,
+      pollingInterval: 100,
+      // As its documentation says for Anvil.
+      disableCache: true,
+      ethGetLogsBlockRange: 10_000,
+    },
+  },
+  contracts: {
+    Token: {
+      chain: "local",
+      abi: erc20Abi,
+      address: TOKEN as `0x${string}`,
+      startBlock: Number(FIRST),
+      endBlock: LAST ? Number(LAST) : undefined,
+    },
+  },
+});
