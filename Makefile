@@ -144,6 +144,8 @@ lock: $(TOOLS) ## Write the lock files from pyproject.toml and package.json
 	@# What an installation has, and nothing more; within the versions of dev.txt.
 	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 	npm install --package-lock-only --ignore-scripts --silent
+	@# Of the benchmarks beside peers. npm reads the .npmrc of the folder of a package alone.
+	for peer in subsquid ponder; do npm install --prefix tests/system/bench/peers/$$peer --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund --silent; done
 
 clean: ## Remove local state: databases, chains, logs (not the installed tools)
 	rm -rf .isthmus

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from devnet.services import PROJECT
 
-_INSTALLED = PROJECT / ".cache" / "peers"
+CACHE = PROJECT / ".cache" / "peers"
 _INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 _TIMEOUT_SECONDS = 900.0
 
@@ -16,13 +16,13 @@ class NotInstalled(Exception):
     """npm cannot install the packages of a folder; says why in one line."""
 
 
-def install(source: Path) -> Path:
+def install(source: Path, cache: Path = CACHE) -> Path:
     """A copy of the folder with its packages; kept until its lock file changes.
 
     Raises `NotInstalled`.
     """
     digest = hashlib.sha256((source / "package-lock.json").read_bytes()).hexdigest()
-    folder = _INSTALLED / f"{source.name}-{digest[:12]}"
+    folder = cache / f"{source.name}-{digest[:12]}"
     shutil.copytree(source, folder, dirs_exist_ok=True)
     done = folder / ".installed"
     if not done.exists():
@@ -41,8 +41,6 @@ def _run_npm(folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise NotInstalled(f"npm ci had not ended after {_TIMEOUT_SECONDS:.0f} s") from error
     if ended.returncode:
-        said = ended.stderr.strip().splitlines()
-        reason = said[0].removeprefix("npm error ") if said else "no message"
-        if len(said) > 1:
-            reason += f": {said[1].removeprefix('npm error ')}"
+        lines = [line.removeprefix("npm error").strip() for line in ended.stderr.splitlines()]
+        reason = ": ".join([line for line in lines if line][:2]) or "no message"
         raise NotInstalled(f"npm ci ended with {ended.returncode}: {reason}")

@@ -8,7 +8,9 @@ export default createConfig({
   chains: {
     local: {
       id: 31337,
-      rpc: NODE,
+      // It asks each of its URLs at most 20 times a second to begin with, and there is no setting for
+      // that: so the one node is listed often enough for 1,000.
+      rpc: Array(50).fill(NODE),
       ws: NODE_WS,
       pollingInterval: 100,
       // As its documentation says for Anvil.
