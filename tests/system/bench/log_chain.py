@@ -289,7 +289,7 @@ def submit_transfers(rpc: JsonRpc, chain: EvmChain, first_amount: int, count: in
     """Send a transaction of so many transfers to a watched address, to be mined."""
     topic = bytes.fromhex(topic_of("Transfer(address,address,uint256)")[2:])
     recipient = bytes.fromhex(chain.watched[0][2:])
-    words = b"".join(map(word, (first_amount, count, recipient, topic)))
+    words = word(first_amount) + word(count) + word(recipient) + word(topic)
     sender = rpc("eth_accounts")[0]
     call = {"from": sender, "to": chain.usdc, "data": "0x" + words.hex(), "gas": hex(_GAS)}
     rpc("eth_sendTransaction", call)
