@@ -12,9 +12,13 @@ number and the sum of the transfers that were mined, or the run fails.
   last of them. All three have the node's WebSocket. Each round starts the process anew, and blocks
   of a warm-up are not counted. The next block is mined when the last is stored.
 
-`peers/` has their configurations, with the settings that their documentation has for a local node:
-no rate limit, no RPC cache for Ponder, a finality of 0 for Subsquid's backfill. Its packages are
-those of the lock file, installed under `.cache/peers` at the first run.
+`peers/` has their configurations: no rate limit (Ponder has one for each URL, and is given the node
+many times), Ponder's cache of RPC answers off as its documentation says for Anvil, and a finality
+of 0 for Subsquid's backfill. Their packages are those of the lock files, installed under
+`.cache/peers` at the first run.
+
+`foreign_share` is what other processes had of all cores during the rounds, and `load_average` that
+at the start. Ratios are the peer's time by that of Isthmus.
 
 Not compared: Subsquid stores the decoded transfer alone. Ponder stores raw logs, blocks and
 transactions too. Isthmus stores raw logs, asks for the events of all its contracts, proves the logs
