@@ -5,6 +5,7 @@ first file changes and written after its last, so a day with a marker is complet
 """
 
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -92,23 +93,22 @@ class ExportFolder:
         temporary, file = self._scratch / f"{table}-{day}.parquet", self.file(table, day)
         metadata = json.dumps(_watermark_json(complete_to))
         # Not by polars: its Parquet writer may wait for ever (pola-rs/polars issue 27969).
-        first = next(frames, None)
-        database.register(
-            "day", _ArrowStream(pl.DataFrame(schema=schema) if first is None else first)
-        )
-        source = "day"
-        # Nearly every day is one frame, which is written as it is.
-        for frame in frames:
-            if source == "day":
-                source = "gathered"
-                database.execute("CREATE OR REPLACE TABLE gathered AS FROM day")
-            database.register("day", _ArrowStream(frame))
-            database.execute("INSERT INTO gathered FROM day")
+        first, second = next(frames, pl.DataFrame(schema=schema)), next(frames, None)
+        source = "frame"
+        database.register("frame", _ArrowStream(first))
+        # Nearly every day is one frame, and needs no table.
+        if second is not None:
+            source = "gathered"
+            database.execute("CREATE OR REPLACE TABLE gathered AS FROM frame")
+            for frame in itertools.chain((second,), frames):
+                database.register("frame", _ArrowStream(frame))
+                database.execute("INSERT INTO gathered FROM frame")
         ((rows,),) = database.execute(
             f"COPY {source} TO {quoted(str(temporary))} (FORMAT parquet, COMPRESSION zstd,"
             f" ROW_GROUP_SIZE {ROWS_A_GROUP},"
             f" KV_METADATA {{{quoted(COMPLETE_TO)}: {quoted(metadata)}}})"
         ).fetchall()
+        database.execute("DROP TABLE IF EXISTS gathered")
         sync(temporary)
         file.parent.mkdir(parents=True, exist_ok=True)
         os.replace(temporary, file)
