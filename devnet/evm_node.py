@@ -29,6 +29,7 @@ from eth_abi.grammar import TupleType, parse
 from eth_utils.crypto import keccak
 
 from devnet.local_http import local_client
+from devnet.processes import end_process
 
 CHAIN_ID = 31337
 ARTIFACTS = Path(__file__).parent / "contracts" / "artifacts"
@@ -266,12 +267,7 @@ class AnvilProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        process.terminate()
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process, 30)
 
     def _command(self) -> list[str]:
         command = [str(anvil_binary()), "--port", str(self.port), "--chain-id", str(self.chain_id)]

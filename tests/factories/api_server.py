@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL
 
+from devnet.processes import end_process
 from devnet.services import isthmus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +31,7 @@ class Server:
     log: list[str]
     """The lines so far; all of them after `stop`."""
     _reader: threading.Thread
-    """Of the log: a server waits where nobody reads it."""
+    """Reads the log. A server that writes more than a pipe holds would wait."""
 
     @property
     def stream_url(self) -> str:
@@ -101,13 +102,7 @@ def serving(
         assert found is not None
         yield Server(process, found[1], log, reader)
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(TIMEOUT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        process.wait()
+        end_process(process, TIMEOUT)
         reader.join()
         assert process.stderr is not None
         process.stderr.close()

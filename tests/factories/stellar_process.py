@@ -1,6 +1,5 @@
 """The devnet as a child process, for tests and scenarios."""
 
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from typing import Self
 import httpx
 
 from devnet.local_http import local_client
+from devnet.processes import end_process
 from devnet.stellar.__main__ import READY
 from devnet.stellar.ledger import PROTOCOL
 from devnet.stellar.registry import Remotes
@@ -94,11 +94,7 @@ class StellarProcess:
 
     def stop(self) -> None:
         """Ask it to end; kill it when it does not."""
-        self.child.send_signal(signal.SIGTERM)
-        try:
-            self.child.wait(STOPPED_WITHIN)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
+        end_process(self.child, STOPPED_WITHIN)
         self._reap()
 
     def kill(self) -> None:
