@@ -18,12 +18,13 @@ ROOM = 4 * 2**30
 
 
 @contextmanager
-def server_folder(kind: str, memory: Path = MEMORY) -> Iterator[Path]:
-    """A folder that every user of this machine may enter, gone afterwards.
+def server_folder(kind: str, memory: Path | None = MEMORY) -> Iterator[Path]:
+    """A folder in `memory` that every user of this machine may enter, gone afterwards.
 
+    On disk where `memory` is None or has no room.
     Not pytest's `tmp_path`: run as root, Postgres is user `nobody`, who may not enter it.
     """
-    parent = memory if _has_room(memory) else None
+    parent = memory if memory is not None and _has_room(memory) else None
     folder = Path(tempfile.mkdtemp(prefix=f"isthmus-{kind}-{os.getpid()}-", dir=parent))
     folder.chmod(0o755)
     try:

@@ -12,15 +12,12 @@ costs that this process has not seen before, signature and all.
 
 import json
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from api.auth.tokens import Tokens
@@ -36,6 +33,7 @@ from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import embedded_postgres
 from tests.factories.tokens import ACCOUNT, URL, private_key, private_pem
+from tests.memory import server_folder
 from tests.system.bench.orderbook import ROUNDS, WORKERS, Run, Server, run
 from tests.system.bench.site import print_line
 from warehouse_schema.identifiers import UnixSeconds
@@ -106,13 +104,10 @@ def _request(server: Server, path: str, token: str) -> bytes:
 
 @contextmanager
 def _bench() -> Iterator[Bench]:
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    folder.chmod(0o755)
-    settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
-    stand_in, key = StandIn(), private_key("bench")
-    tokens = Tokens(key, issuer=URL, clock=lambda: UnixSeconds(int(time.time())))
-    try:
+    with server_folder("bench", memory=None) as folder:
+        settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
+        stand_in, key = StandIn(), private_key("bench")
+        tokens = Tokens(key, issuer=URL, clock=lambda: UnixSeconds(int(time.time())))
         with Supervisor(settings.home, print_line) as supervisor, serving(stand_in) as identity_url:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
@@ -138,5 +133,3 @@ def _bench() -> Iterator[Bench]:
             server = Server(supervisor.run(spec), ports.api)
             theirs = stand_in.token(stand_in.add_user())
             yield Bench(server, tokens, tokens.issue(ACCOUNT, jti="bench"), theirs)
-    finally:
-        shutil.rmtree(folder)

@@ -9,8 +9,8 @@ number and the sum of the transfers that were mined, or the run fails.
   `isthmus backfill`; Subsquid as `node lib/main.js`, which is what `sqd process` does; Ponder as
   `ponder start`. `cpu_s` is of the process until it has stopped, `postgres_cpu_s` of the server.
 - `head`: from the call of `evm_mine` for a block of five transfers until a poll every 2 ms sees the
-  last of them. All three have the node's WebSocket. Each round starts the process anew, and blocks
-  of a warm-up are not counted. The next block is mined when the last is stored.
+  last of them. All three have the node's WebSocket. Each round starts a new process, and
+  blocks of a warm-up are not counted. The next block is mined when the last is stored.
 
 `peers/` has their configurations: no rate limit (Ponder has one for each URL, and is given the node
 many times), Ponder's cache of RPC answers off as its documentation says for Anvil, and a finality
@@ -29,10 +29,7 @@ makes its tables within the time.
 
 import os
 import resource
-import shutil
-import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,9 +44,11 @@ import psycopg
 from sqlalchemy.engine import make_url
 
 from devnet.evm_node import AnvilProcess, JsonRpc
+from devnet.processes import end_process
 from devnet.services import PROJECT, isthmus
 from devnet.supervisor import free_port
 from indexer.config.networks import EvmChain, load_network
+from tests.memory import server_folder
 from tests.system.bench.log_chain import install_transfers, submit_transfers
 from tests.system.bench.npm_project import NotInstalled, install
 from tests.system.bench.processor import ForeignLoad, family_seconds
@@ -349,7 +348,7 @@ class Bench:
         print_line(f"{indexer.name}: p50 {median(found.delays[-HEAD_BLOCKS:]) * 1000:.1f} ms")
 
     def _mine_until_stored(self, first: int, seen: "Rows", process: "Process") -> None:
-        """Only a block that is mined after it listens tells an indexer to begin."""
+        """Mine blocks until `first` is stored: an indexer begins when it hears of a new block."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while not seen.has(first, HEAD_TRANSFERS):
             process.check()
@@ -381,12 +380,7 @@ class Bench:
         try:
             yield Process(indexer.name, process, log)
         finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process, _STOP_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -428,7 +422,10 @@ class Rows:
         return self._conn.execute(self._query, values).fetchone() is not None
 
     def wait(self, height: int, transfers: int, process: Process, poll_seconds: float) -> None:
-        """Until `has`. Raises `TimeoutError`, or `ProcessEnded`."""
+        """Until `has`. Raises `TimeoutError`, or `ProcessEnded`.
+
+        Polls: the tables of the peers announce nothing. The pause is the error of the figure.
+        """
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while not self.has(height, transfers):
             process.check()
@@ -452,30 +449,25 @@ def _children_seconds() -> float:
 
 @contextmanager
 def _open_bench() -> Iterator[Bench]:
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    folder.chmod(0o755)
     hour_ago = int(time.time()) - 3_600
-    try:
-        with (
-            EmbeddedPostgres(folder / "postgres") as server,
-            # Blocks that are mined at once have times a second apart.
-            AnvilProcess(folder / "anvil.log", genesis_time=hour_ago) as node,
-            JsonRpc(node.rpc_url) as rpc,
-        ):
-            migrate(make_url(server.url("template_isthmus")))
-            with psycopg.connect(server.url("postgres", "postgresql"), autocommit=True) as conn:
-                conn.execute("CREATE DATABASE template_subsquid")
-            with psycopg.connect(server.url("template_subsquid", "postgresql")) as conn:
-                conn.execute(_SUBSQUID_TABLE)
-            install_transfers(rpc, _chain())
-            postmaster = (folder / "postgres" / "postmaster.pid").read_text().split()[0]
-            bench = Bench(folder, server, int(postmaster), node, rpc)
-            for _ in range(BLOCKS):
-                bench.mine(TRANSFERS)
-            for _ in range(DEPTH):
-                rpc("evm_mine")
-            print_line(f"a chain of {BLOCKS * TRANSFERS:,} transfers")
-            yield bench
-    finally:
-        shutil.rmtree(folder)
+    with (
+        server_folder("bench", memory=None) as folder,
+        EmbeddedPostgres(folder / "postgres") as server,
+        # Blocks that are mined at once have times a second apart.
+        AnvilProcess(folder / "anvil.log", genesis_time=hour_ago) as node,
+        JsonRpc(node.rpc_url) as rpc,
+    ):
+        migrate(make_url(server.url("template_isthmus")))
+        with psycopg.connect(server.url("postgres", "postgresql"), autocommit=True) as conn:
+            conn.execute("CREATE DATABASE template_subsquid")
+        with psycopg.connect(server.url("template_subsquid", "postgresql")) as conn:
+            conn.execute(_SUBSQUID_TABLE)
+        install_transfers(rpc, _chain())
+        postmaster = (folder / "postgres" / "postmaster.pid").read_text().split()[0]
+        bench = Bench(folder, server, int(postmaster), node, rpc)
+        for _ in range(BLOCKS):
+            bench.mine(TRANSFERS)
+        for _ in range(DEPTH):
+            rpc("evm_mine")
+        print_line(f"a chain of {BLOCKS * TRANSFERS:,} transfers")
+        yield bench

@@ -8,14 +8,11 @@ is sent to the socket's clients is the offers alone.
 
 import multiprocessing
 import resource
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, delete, func, select
@@ -24,6 +21,7 @@ from sqlalchemy.engine import make_url
 from indexer.config.networks import load_network
 from indexer.ingest.rebuild import rebuild
 from indexer.orderbook.store import BOOK_TABLES
+from tests.memory import server_folder
 from tests.system.bench.book_events import PROVIDERS, BookMachine, store
 from tests.system.bench.site import print_line
 from warehouse_schema import projections
@@ -125,15 +123,12 @@ def _child(out: Connection, url: str) -> None:
 @contextmanager
 def _warehouse() -> Iterator[tuple[str, Engine]]:
     """URL and owner's engine of a migrated database; gone afterwards."""
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    folder.chmod(0o755)
-    try:
-        with EmbeddedPostgres(folder / "postgres") as server:
-            url = server.url("isthmus_bench")
-            migrate(make_url(url))
-            owner = make_engine(make_url(url))
-            yield url, owner
-            owner.dispose()
-    finally:
-        shutil.rmtree(folder)
+    with (
+        server_folder("bench", memory=None) as folder,
+        EmbeddedPostgres(folder / "postgres") as server,
+    ):
+        url = server.url("isthmus_bench")
+        migrate(make_url(url))
+        owner = make_engine(make_url(url))
+        yield url, owner
+        owner.dispose()

@@ -9,15 +9,12 @@ that the backfill writes, into the same tables with the same indexes, a transact
 
 import multiprocessing
 import resource
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -34,6 +31,7 @@ from indexer.facts.columns_copy import copy_text
 from indexer.ingest.backfill import BackfillProgress, backfill
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill.fetch import fetch_ahead, open_source
+from tests.memory import server_folder
 from tests.system.bench.log_chain import grow
 from tests.system.bench.site import print_line
 from warehouse_schema.embedded import EmbeddedPostgres, Server
@@ -240,26 +238,22 @@ def _peak() -> float:
 @contextmanager
 def _bench(blocks: int) -> Iterator[Callable[[Callable[[Task], Measured], int], Measured]]:
     """A node with so many blocks and a Postgres; call it with what to run and up to which block."""
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    folder.chmod(0o755)
-    try:
-        with (
-            EmbeddedPostgres(folder / "postgres") as server,
-            AnvilProcess(folder / "anvil.log") as node,
-            JsonRpc(node.rpc_url) as rpc,
-        ):
-            migrate(make_url(server.url(TEMPLATE)))
-            began = time.monotonic()
-            logs = grow(rpc, _chain(), blocks, MOVEMENTS)
-            print_line(f"a chain of {logs:,} logs in {time.monotonic() - began:.0f} s")
+    with (
+        server_folder("bench", memory=None) as folder,
+        EmbeddedPostgres(folder / "postgres") as server,
+        AnvilProcess(folder / "anvil.log") as node,
+        JsonRpc(node.rpc_url) as rpc,
+    ):
+        migrate(make_url(server.url(TEMPLATE)))
+        began = time.monotonic()
+        logs = grow(rpc, _chain(), blocks, MOVEMENTS)
+        print_line(f"a chain of {logs:,} logs in {time.monotonic() - began:.0f} s")
 
-            def run(what: Callable[[Task], Measured], last: int) -> Measured:
-                with _database(server) as url:
-                    return _in_a_process(what, Task(node.rpc_url, url, last))
+        def run(what: Callable[[Task], Measured], last: int) -> Measured:
+            with _database(server) as url:
+                return _in_a_process(what, Task(node.rpc_url, url, last))
 
-            yield run
-    finally:
-        shutil.rmtree(folder)
+        yield run
 
 
 @contextmanager

@@ -21,7 +21,7 @@ _GAS = 28_000_000
 # last ones unused), data. It runs through them and emits each.
 
 _CALLDATASIZE, _CALLDATALOAD, _CALLDATACOPY = 0x36, 0x35, 0x37
-_ADD, _LT, _EQ, _ISZERO, _POP, _MSTORE = 0x01, 0x10, 0x14, 0x15, 0x50, 0x52
+_ADD, _LT, _EQ, _ISZERO, _POP, _MSTORE, _LOG0 = 0x01, 0x10, 0x14, 0x15, 0x50, 0x52, 0xA0
 _JUMP, _JUMPI, _JUMPDEST, _STOP, _REVERT = 0x56, 0x57, 0x5B, 0x00, 0xFD
 _HEAD = 192
 """Bytes of a record before its data."""
@@ -96,7 +96,7 @@ def emitter_code() -> bytes:
             asm.op(_ADD, _CALLDATALOAD)
         asm.dup(1 + topics)
         asm.push(0)
-        asm.op(0xA0 + topics)
+        asm.op(_LOG0 + topics)
         asm.jump("record done")
     asm.place("record done")  # at, size
     asm.op(_ADD)
@@ -270,7 +270,7 @@ def transfers_code() -> bytes:
     asm.op(_CALLDATALOAD)
     asm.push(32)
     asm.push(0)
-    asm.op(0xA3, _POP)  # n
+    asm.op(_LOG0 + 3, _POP)  # n
     asm.push(1)
     asm.op(_ADD)
     asm.jump("next")

@@ -14,11 +14,9 @@ its log. One process holds all listeners; the delay is from before the COMMIT to
 
 import os
 import selectors
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +32,7 @@ from sqlalchemy.engine import make_url
 
 from devnet.supervisor import free_port
 from indexer.publisher import publish_notifications
+from tests.memory import server_folder
 from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema import channels
 from warehouse_schema.embedded import EmbeddedPostgres
@@ -51,21 +50,19 @@ _PROCESSES = get_context("spawn")
 
 def measure() -> dict[str, Any]:
     """A row for each way, number of writers and number of listeners."""
-    home = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    home.chmod(0o755)
-    try:
-        with EmbeddedPostgres(home / "postgres") as postgres, _nats() as bus:
-            migrate(make_url(postgres.url("isthmus")))
-            rows = [
-                _cell(postgres.url("isthmus"), bus, way, writers, listeners)
-                for listeners in LISTENERS
-                for writers in WRITERS
-                for way in WAYS
-                if way != "none" or listeners == 0
-            ]
-    finally:
-        shutil.rmtree(home)
+    with (
+        server_folder("bench", memory=None) as home,
+        EmbeddedPostgres(home / "postgres") as postgres,
+        _nats() as bus,
+    ):
+        migrate(make_url(postgres.url("isthmus")))
+        rows = [
+            _cell(postgres.url("isthmus"), bus, way, writers, listeners)
+            for listeners in LISTENERS
+            for writers in WRITERS
+            for way in WAYS
+            if way != "none" or listeners == 0
+        ]
     return {"seconds": SECONDS, "rows": rows}
 
 

@@ -11,11 +11,9 @@ machine that does other work it is the figure to look at.
 
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,6 +45,7 @@ from tests.factories.projections import (
     insert_rail,
     insert_terms,
 )
+from tests.memory import server_folder
 from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema import channels
 from warehouse_schema import projections as tables
@@ -184,11 +183,8 @@ class Server:
 @contextmanager
 def _servers(question: Question) -> Iterator[tuple[Engine, Server, Server]]:
     """A filled warehouse, the API on it, and the twin that sends what the API answered."""
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    folder.chmod(0o755)
-    settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
-    try:
+    with server_folder("bench", memory=None) as folder:
+        settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
         with Supervisor(settings.home, print_line) as supervisor:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
@@ -201,8 +197,6 @@ def _servers(question: Question) -> Iterator[tuple[Engine, Server, Server]]:
             twin = supervisor.run(_twin(theirs, folder / "answers", variables))
             yield engine, Server(api, ours.api), Server(twin, theirs.api)
             engine.dispose()
-    finally:
-        shutil.rmtree(folder)
 
 
 def _twin(ports: Ports, answers: Path, variables: Mapping[str, str]) -> ChildSpec:

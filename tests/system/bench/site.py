@@ -1,15 +1,12 @@
 """A warehouse of its own on a durable Postgres, both chains, and what a figure needs to measure."""
 
 import math
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import psycopg
 from sqlalchemy import Engine, NullPool, create_engine, text
@@ -21,6 +18,7 @@ from devnet.world import Pace, World, start_world
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres, open_engine
+from tests.memory import server_folder
 from warehouse_schema import locks
 
 
@@ -47,11 +45,8 @@ class Site:
 @contextmanager
 def site(pace: Pace) -> Iterator[Site]:
     """Databases as an operator has them (fsync on), chains on free ports; all gone afterwards."""
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    folder.chmod(0o755)
-    settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
-    try:
+    with server_folder("bench", memory=None) as folder:
+        settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
         with Supervisor(settings.home, print_line) as supervisor:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
@@ -60,8 +55,6 @@ def site(pace: Pace) -> Iterator[Site]:
                 engine = open_engine(settings, "analyst")
                 yield Site(supervisor, settings, world, engine)
                 engine.dispose()
-    finally:
-        shutil.rmtree(folder)
 
 
 _COMMIT_POLL_SECONDS = 0.002

@@ -7,10 +7,8 @@ has read the message. CPU is that of the API's process: user and system, deliver
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from tests.factories.api_server import ROOT, serving
 from tests.factories.book import CHAIN, account, usdc
 from tests.factories.contract_model import ContractModel
 from tests.factories.notifications import publishing
+from tests.memory import server_folder
 from tests.system.bench.site import milliseconds, percentile, print_line, until
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
@@ -79,16 +78,13 @@ def measure() -> dict[str, Any]:
 
 @contextmanager
 def _warehouse() -> Iterator[tuple[URL, Path]]:
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    home = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    home.chmod(0o755)
-    try:
-        with EmbeddedPostgres(home / "postgres") as postgres:
-            url = make_url(postgres.url("isthmus"))
-            migrate(url)
-            yield url, home
-    finally:
-        shutil.rmtree(home)
+    with (
+        server_folder("bench", memory=None) as home,
+        EmbeddedPostgres(home / "postgres") as postgres,
+    ):
+        url = make_url(postgres.url("isthmus"))
+        migrate(url)
+        yield url, home
 
 
 @contextmanager

@@ -10,16 +10,13 @@ session of its own without any HTTP: what Postgres and the disk take at least.
 import http.client
 import json
 import os
-import shutil
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -38,6 +35,7 @@ from indexer.config.warehouse import database_url, embedded_postgres
 from tests.factories.projections import address, insert_cursor, insert_sender
 from tests.factories.started import insert_quote
 from tests.factories.tokens import URL, private_key, private_pem
+from tests.memory import server_folder
 from tests.system.bench.orderbook import Server
 from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema.engine import make_engine
@@ -155,12 +153,9 @@ def _floor(settings: Settings, times: int) -> list[float]:
 
 @contextmanager
 def _bench(number: int) -> Iterator[Bench]:
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    folder.chmod(0o755)
-    settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
-    key = private_key("bench")
-    try:
+    with server_folder("bench", memory=None) as folder:
+        settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
+        key = private_key("bench")
         with Supervisor(settings.home, print_line) as supervisor:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
@@ -173,8 +168,6 @@ def _bench(number: int) -> Iterator[Bench]:
             tokens = Tokens(key, issuer=URL, clock=_now)
             yield Bench(server, _asked(engine, tokens, number), settings)
             engine.dispose()
-    finally:
-        shutil.rmtree(folder)
 
 
 def _now() -> UnixSeconds:

@@ -3,13 +3,10 @@
 Both chains and what attests, on a durable Postgres; followers, attester, keeper, relay and API.
 """
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from devnet import circle, services
 from devnet.databases import fresh_databases
@@ -22,6 +19,7 @@ from devnet.world import Pace, World, start_world
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import embedded_postgres
+from tests.memory import server_folder
 from tests.system.bench.site import print_line
 
 
@@ -39,12 +37,9 @@ class TransfersSite:
 @contextmanager
 def transfers_site() -> Iterator[TransfersSite]:
     """All of it, gone afterwards."""
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    folder.chmod(0o755)
-    settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
     with ExitStack() as doors:
-        doors.callback(shutil.rmtree, folder)
+        folder = doors.enter_context(server_folder("bench", memory=None))
+        settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
         supervisor = doors.enter_context(Supervisor(settings.home, print_line))
         supervisor.start(PostgresService(embedded_postgres(settings)))
         fresh_databases(settings)

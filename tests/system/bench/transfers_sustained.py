@@ -10,14 +10,11 @@ while nobody looked. Postgres is as an operator has it (fsync on). Making transf
 """
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select, text
@@ -30,6 +27,7 @@ from tests.factories.intake import ask
 from tests.factories.projections import address
 from tests.factories.stage_facts import DIRECT, bring_in, burn, mint
 from tests.factories.transfers import NETWORK
+from tests.memory import server_folder
 from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
@@ -94,19 +92,16 @@ def measure() -> dict[str, Any]:
 
 @contextmanager
 def _warehouse() -> Iterator[tuple[Engine, Engine]]:
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    home = Path(tempfile.mkdtemp(prefix="isthmus-bench-"))
-    home.chmod(0o755)
-    try:
-        with EmbeddedPostgres(home / "postgres") as postgres:
-            url = make_url(postgres.url("isthmus"))
-            migrate(url)
-            owner, indexer = make_engine(url), make_engine(url, role="indexer")
-            yield owner, indexer
-            owner.dispose()
-            indexer.dispose()
-    finally:
-        shutil.rmtree(home)
+    with (
+        server_folder("bench", memory=None) as home,
+        EmbeddedPostgres(home / "postgres") as postgres,
+    ):
+        url = make_url(postgres.url("isthmus"))
+        migrate(url)
+        owner, indexer = make_engine(url), make_engine(url, role="indexer")
+        yield owner, indexer
+        owner.dispose()
+        indexer.dispose()
 
 
 def _started(conn: Connection) -> list[TransferTerms]:

@@ -1,4 +1,4 @@
-// Ponder asks for this file; nobody asks this server.
+// Ponder requires this file. The benchmark sends no requests to this server.
 import { Hono } from "hono";
 
 export default new Hono();
