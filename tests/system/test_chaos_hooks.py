@@ -98,6 +98,15 @@ def test_event_unknown_to_its_owner_is_a_problem() -> None:
     assert place.problems(ENDS) == []
 
 
+def test_place_is_settled_once_the_end_is_delivered() -> None:
+    place = told(Place("a"), 1, 2, 3)
+    assert place.is_settled(ENDS)
+    place.listed = (*place.listed[:2], listed(3, "COMPLETED", "pending"))
+    assert not place.is_settled(ENDS)
+    place.listed = place.listed[:2]
+    assert not place.is_settled(ENDS)
+
+
 class _Wallet:
     def be_told(self, url: str) -> str:
         return url

@@ -133,7 +133,7 @@ class Customers:
                 time.sleep(_LOOK_SECONDS)
             for future in (*starting, *looks.values()):
                 future.result()
-            self._outside.hooks.settle(self._wallets)
+            self._outside.hooks.settle(self._wallets, self._ends())
 
     def judge(self) -> None:
         """By the chains, and then by what the API said."""

@@ -56,6 +56,15 @@ class Place:
             first.setdefault(change.id, change)
         return [*first.values()]
 
+    def is_settled(self, ends: Mapping[str, str]) -> bool:
+        """Whether all that is listed is delivered, the end of each transfer included.
+
+        The API shows an end before the keeper writes its event.
+        """
+        in_order = sorted(self.listed, key=lambda event: event.number)
+        last = {event.transfer_id: event.stage for event in in_order}
+        return last == ends and all(event.delivery.state == "delivered" for event in in_order)
+
     def problems(self, ends: Mapping[str, str]) -> list[str]:
         """What was told otherwise than it must be, given where the owner's transfers end."""
         found = [*self.findings, *self._not_as_listed(), *self._out_of_order()]
@@ -116,21 +125,22 @@ class Hooks:
             self._by_path[f"/hooks{path}"] = self.places[name] = place
         place.webhook = wallet.be_told(f"{self.url}{path}")
 
-    def look(self, name: str, wallet: Wallet) -> bool:
-        """See what the service says of a place; whether it owes it nothing."""
+    def look(self, name: str, wallet: Wallet) -> None:
+        """Read what the service says of a place."""
         place = self.places[name]
         place.taken_before = len(place.taken)
         place.listed = wallet.told_at(place.webhook)
-        return all(each.delivery.state == "delivered" for each in place.listed)
 
-    def settle(self, wallets: Mapping[str, Wallet], seconds: float = TIMEOUT) -> None:
-        """Wait until nothing is owed, or for so long."""
-        deadline = time.monotonic() + seconds
+    def settle(self, wallets: Mapping[str, Wallet], ends: Mapping[str, Mapping[str, str]]) -> None:
+        """Wait until the end of every transfer is delivered, or for `TIMEOUT`."""
+        deadline = time.monotonic() + TIMEOUT
         for name, place in self.places.items():
-            while place.webhook and not self.look(name, wallets[name]):
-                if time.monotonic() > deadline:
-                    break
+            if not place.webhook:
+                continue
+            self.look(name, wallets[name])
+            while not place.is_settled(ends.get(name, {})) and time.monotonic() <= deadline:
                 time.sleep(_LOOK_SECONDS)
+                self.look(name, wallets[name])
 
     def problems(self, ends: Mapping[str, Mapping[str, str]]) -> list[str]:
         """Of all places, given where the transfers of each owner end."""

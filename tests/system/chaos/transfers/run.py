@@ -284,7 +284,7 @@ class Stage:
             try:
                 self._follow(starting, calm)
                 self._calm(calm)
-                self.hooks.settle(self.wallets)
+                self.hooks.settle(self.wallets, self.ends())
             finally:
                 calm.set()
                 over.set()
