@@ -204,8 +204,8 @@ def test_provider_has_its_own_page(square, visits):
     visit.page.go_back()
     visit.until(lambda: len(visit.offers()) == 13)
     visit.page.go_forward()
-    visit.until(lambda: visit.text("#provider-address") == ana)
-    assert visit.page.title() == f"{short(ana)} · Isthmus"
+    visit.until(lambda: visit.page.title() == f"{short(ana)} · Isthmus")
+    assert visit.text("#provider-address") == ana
     visit.page.get_by_role("link", name="The whole market").click()
     visit.until(lambda: len(visit.offers()) == 13)
 
