@@ -61,6 +61,10 @@ class Owner:
         self.visit.until(lambda: self.visit.text("#phase") == "Live")
         assert self.visit.text("#account") == self.key.public_key
 
+    def until_routes(self) -> None:
+        """Wait until the form has its choices."""
+        self.page.locator('[name="coin"] option').first.wait_for(state="attached")
+
     def quote(self, direction: str, amount: str, address: str | None, *, by_address=False) -> None:
         """Fill the form and ask; without an address the EVM wallet's is taken."""
         self.page.get_by_text(direction, exact=True).click()

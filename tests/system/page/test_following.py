@@ -43,7 +43,7 @@ def test_order_appears_and_disappears_while_shown(town, visits):
     visit = visits(town).go()
     with town.market.ledger():
         order = town.market.order("femi", "77.7", "onramp", "wise", "USD")
-    visit.until(lambda: visit.orders()[0]["USDC"] == "77.7")
+    visit.until(lambda: [row["USDC"] for row in visit.orders()[:1]] == ["77.7"])
     assert visit.orders()[0]["Status"].startswith("active")
     visit.until(lambda: visit.text("#total-locked") != "97.8333333")
     with town.market.ledger() as contracts:

@@ -93,8 +93,8 @@ def test_order_size_in_local_money_selects_and_fills_in_the_take_dialog(square, 
     assert Decimal(visit.page.locator("#take-amount").input_value()) == expected[0][1]
     visit.page.get_by_role("button", name="Close").click()
     fields.get_by_label("Currency").select_option("")
-    visit.until(lambda: visit.page.url.endswith("/"))
-    assert not fiat.is_visible()
+    visit.until(lambda: not fiat.is_visible())
+    assert visit.page.url.endswith("/")
 
 
 def test_invalid_order_size_is_reported_and_filters_no_offer(square, visits):

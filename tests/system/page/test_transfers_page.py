@@ -152,12 +152,13 @@ def test_quote_before_routes_are_known_is_explained(bridge, visits):
     who.visit.until(lambda: who.visit.text("#start-problem") == said)
     who.visit.until(lambda: len(held) == 1)
     held[0].continue_()
-    who.page.locator('[name="coin"] option').first.wait_for(state="attached")
+    who.until_routes()
 
 
 def test_amount_that_no_quote_takes_is_explained_in_coins(bridge, visits):
     who = Owner(bridge, visits(bridge), "page limits", Purse({"usdc": 0}, {}))
     who.sign_in()
+    who.until_routes()
     who.button(f"Use {EVM_NAME}").click()
     for amount, problem in {
         "0.999999": "Amount: 1 to 20 USDC.",
@@ -290,6 +291,7 @@ def test_axe_finds_no_accessibility_violation(
 def test_form_works_by_keyboard_alone(bridge, visits):
     who = Owner(bridge, visits(bridge), "page vera", Purse({"usdc": 0}, {}))
     who.sign_in()
+    who.until_routes()
     keys = who.page.keyboard
     who.page.locator("#sign-out").focus()
     trail = []
