@@ -6,6 +6,7 @@ import secrets
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -179,7 +180,12 @@ def _play(
             _print_addresses(settings, world, ports, story, page_password)
             _print_owner(ports)
             _print_identity(identity, identity_url, ports, story)
-            log(f"The configuration of all processes: . {environment_file}; isthmus doctor\n")
+            log(f"""\
+The command `isthmus` and the configuration of all processes, in a shell:
+
+. {environment_file}
+isthmus doctor
+""")
             with _reports_stop():
                 Life(scenario, supervisor).go_on()
     return problems
@@ -325,11 +331,12 @@ def _doctor_findings(variables: Mapping[str, str]) -> list[str]:
 
 
 def _write_environment(path: Path, variables: Mapping[str, str]) -> Path:
-    """A file for a shell that sets these variables; a database's password is among them."""
+    """A file for a shell: these variables, one with a password, and `isthmus` on the PATH."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
-    lines = (f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
-    path.write_text("".join(lines))
+    lines = [f"export {name}={shlex.quote(text)}\n" for name, text in variables.items()]
+    commands = shlex.quote(str(Path(sys.executable).parent))
+    path.write_text("".join([*lines, f'export PATH={commands}:"$PATH"\n']))
     return path
 
 
@@ -374,7 +381,7 @@ def _print_addresses(
     provider, order = next(iter(story.book.providers)), next(iter(story.book.orders))
     log(f"""
 market page  {ports.api_url}/
-transfers    {ports.api_url}/transfers (sign in with STELLAR_KEY of: isthmus faucet --new)
+transfers    {ports.api_url}/transfers (sign in with STELLAR_KEY of: .venv/bin/isthmus faucet --new)
 status       {ports.api_url}/status
 Dagster      {ports.page_url} (user {services.PAGE_USER}, password {page_password})
 API          {ports.api_url}

@@ -18,7 +18,7 @@ from stellar_sdk import Keypair
 from stellar_sdk.memo import Memo
 from stellar_sdk.operation import Operation
 
-from devnet.bridges import DUST, Bridges
+from devnet.bridges import DUST, EVM, Bridges
 from devnet.evm import dev_account
 from devnet.evm_node import DevnetError
 from devnet.expectations import UNIT, Deeds, Direction, Rail, Terms, TermsKey, decimal
@@ -397,8 +397,9 @@ class TransferStory:
         return self._chance.randint(5 * EVM_UNIT, 20 * EVM_UNIT)
 
     def _logged(self, what: str, movement: ExpectedMovement) -> ExpectedMovement:
+        sent = movement.amount_in * (DUST if movement.source_chain == EVM else 1)
         self._log(
-            f"{what}: {movement.amount_in} base units from {movement.source_chain}"
+            f"{what}: {decimal(sent)} from {movement.source_chain}"
             f" to {movement.dest_chain}, {movement.stage}"
         )
         return movement

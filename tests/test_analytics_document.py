@@ -54,13 +54,14 @@ def analyst(seeded: Engine) -> Iterator[Connection]:
 
 @pytest.fixture
 def exported(seeded: Engine, tmp_path: Path) -> Path:
-    """A folder that holds the days as files, under `export`, and as `isthmus.duckdb`."""
+    """A folder that holds the days as a demo's files, and as `isthmus.duckdb`."""
+    folder = tmp_path / ".isthmus/demo/export"
     for what in SETS:
         with seeded.connect() as conn:
-            wanted = due_days(conn, what, tmp_path / "export")
-        for _ in export(seeded, what, tmp_path / "export", wanted):
+            wanted = due_days(conn, what, folder)
+        for _ in export(seeded, what, folder, wanted):
             pass
-    write_database(tmp_path / "export", tmp_path / "isthmus.duckdb")
+    write_database(folder, tmp_path / "isthmus.duckdb")
     return tmp_path
 
 

@@ -1,6 +1,7 @@
 """`isthmus migrate` and `isthmus database …`."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -121,6 +122,22 @@ def status(postgres: "EmbeddedPostgres", name: str, scheme: str) -> int:
     server = postgres.status()
     click.echo("not running" if server is None else server.public_url(name, scheme))
     return 3 if server is None else 0
+
+
+@_command
+def psql(postgres: "EmbeddedPostgres", name: str, _scheme: str) -> int:
+    """Open Postgres's own shell on it as the owner, or run the SQL of the standard input."""
+    from warehouse_schema.configuration import child_environment
+    from warehouse_schema.embedded import BinariesNotFound
+
+    server = postgres.running_server()
+    program = postgres.binaries.folder / "psql"
+    if not program.exists():
+        raise BinariesNotFound(f"no psql in {program.parent}: install Postgres's client")
+    # The password is in no argument, which every user of the machine could read.
+    environment = child_environment({"PGPASSWORD": server.password})
+    arguments = ("psql", server.public_url(name, "postgresql"))
+    os.execve(program, arguments, environment)  # noqa: S606  # no shell is wanted
 
 
 @_command

@@ -3,7 +3,7 @@
     with EmbeddedPostgres(Path("state/postgres")) as server:
         engine = create_engine(server.url("isthmus"))
 
-The same from a shell: ``isthmus database start|stop|status|url``.
+The same from a shell: ``isthmus database start|stop|status|url|psql``.
 
 Files next to the data folder ``NAME``: ``NAME.password`` (mode 0600), ``NAME.port`` (kept over
 restarts), ``NAME.log`` and ``NAME.lock``. The server listens on 127.0.0.1 only, requires a

@@ -140,7 +140,7 @@ class EmbeddedPostgres:
 
     def url(self, database: str = DEFAULT_DATABASE, scheme: str = DEFAULT_SCHEME) -> str:
         """The URL of the running server, password included. Raises NotRunning."""
-        return self._running_server().url(database, scheme)
+        return self.running_server().url(database, scheme)
 
     def ensure_database(self, name: str = DEFAULT_DATABASE) -> bool:
         """Create the database unless it is there; returns whether it was created.
@@ -150,7 +150,7 @@ class EmbeddedPostgres:
         import psycopg  # Only this needs a driver; starting and stopping must not.
         from psycopg import sql
 
-        server = self._running_server()
+        server = self.running_server()
         with psycopg.connect(server.url("postgres", "postgresql"), autocommit=True) as connection:
             # One creator at a time, so that two first starts do not collide.
             connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
@@ -200,7 +200,8 @@ class EmbeddedPostgres:
             time.sleep(_POLL_SECONDS)
         return None
 
-    def _running_server(self) -> Server:
+    def running_server(self) -> Server:
+        """The running server. Raises NotRunning."""
         server = self.status()
         if server is None:
             raise NotRunning(f"no Postgres answers for {self.data_dir}. Start it first.")

@@ -156,11 +156,11 @@ def test_url_needs_a_running_server(folder: Path) -> None:
         EmbeddedPostgres(folder / "data").url()
 
 
-def run_command(*words: str) -> subprocess.CompletedProcess[str]:
+def run_command(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = isthmus("database", *words)
     # Captured output also proves that the server holds no pipe of its starter: this would hang.
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -176,10 +176,14 @@ def test_cli_starts_reports_and_stops_the_server(home: Path) -> None:
     assert run_command("status", *data).stdout == started.stdout
     with psycopg.connect(full) as connection:
         assert connection.info.dbname == "isthmus"
+    asked = run_command("psql", *data, stdin="SELECT current_user || '@' || current_database()")
+    assert "isthmus@isthmus" in asked.stdout
+    assert asked.returncode == 0
     assert run_command("stop", *data).stdout == "stopped\n"
-    refused = run_command("url", *data)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("NotRunning: ")
+    for command in ("url", "psql"):
+        refused = run_command(command, *data)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("NotRunning: ")
 
 
 @NEEDS_PROC
