@@ -38,8 +38,14 @@ def array_of(words: Iterable[str]) -> ColumnElement[Any]:
 
 def any_in(parameter: str) -> ColumnElement[Any]:
     """As `any_of`, for a query that is compiled once: the parameter is the words' joined text."""
+    return func.any(array_in(parameter))
+
+
+def array_in(parameter: str) -> ColumnElement[Any]:
+    """As `array_of`, for a query that is compiled once: the parameter is the words' joined text."""
     text = bindparam(parameter, type_=Text)
-    return func.any(func.string_to_array(text, literal_column(f"chr({ord(SEPARATOR)})")))
+    separator: ColumnElement[str] = literal_column(f"chr({ord(SEPARATOR)})")
+    return func.string_to_array(text, separator, type_=ARRAY(Text))
 
 
 def unix_seconds(moment: ColumnElement[Any]) -> ColumnElement[int]:

@@ -1,14 +1,25 @@
 """Cursors in `facts.cursors`. Every function works inside the caller's transaction."""
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select, text, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    bindparam,
+    func,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects import postgresql
 
 from indexer.chains.raw import Upgrade
 from indexer.errors import FollowerConflict
 from indexer.facts.alarms import clear_alarm, raise_alarm
+from indexer.facts.queries import CompiledQuery, fetch_all, rows_of
 from indexer.facts.rows import RowBatch
 from indexer.facts.sessions import check_lease, leases_of
 from warehouse_schema import channels
@@ -53,6 +64,7 @@ class Cursor:
 
 
 _COLUMNS = [cursors.c[field.name] for field in fields(Cursor)]
+_PLACE = ("chain", "height", "block_hash")
 
 
 def read_cursor(conn: Connection, chain: ChainId) -> Cursor | None:
@@ -70,28 +82,40 @@ def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
     values = {field.name: getattr(new, field.name) for field in fields(Cursor)}
     if expected is None:
         check_lease(conn)
-        statement: Any = postgresql.insert(cursors).values(values).on_conflict_do_nothing()
+        statement = postgresql.insert(cursors).values(values).on_conflict_do_nothing()
+        moved = conn.execute(statement.returning(cursors.c.chain)).all()
     else:
-        statement = (
-            update(cursors)
-            .where(
-                cursors.c.chain == expected.chain,
-                cursors.c.height == expected.height,
-                cursors.c.block_hash == expected.block_hash,
-                *(_is_held(lease) for lease in leases_of(conn)),
-            )
-            .values(
-                **values,
-                held=None,
-                failure=None,
-                updated_at=func.clock_timestamp(),
-                reported_at=func.clock_timestamp(),
-            )
-        )
-    if conn.execute(statement.returning(cursors.c.chain)).one_or_none() is None:
+        parameters = {f"new_{name}": value for name, value in values.items()}
+        parameters |= {f"expected_{name}": getattr(expected, name) for name in _PLACE}
+        [moved] = fetch_all(conn, [(_move(leases_of(conn)), parameters)])
+    if not moved:
         check_lease(conn)
         stood = "nowhere" if expected is None else f"at {expected.height} {expected.block_hash}"
         raise FollowerConflict(f"the cursor of {new.chain} did not stand {stood} any more")
+
+
+@lru_cache(maxsize=8)  # A process has few leases, and another term of them after an outage.
+def _move(leases: tuple[Lease, ...]) -> CompiledQuery[Any]:
+    """Moves a cursor `new_…` that is still `expected_…`, while the leases are held."""
+    statement = (
+        update(cursors)
+        .where(
+            *(cursors.c[name] == _parameter("expected", name) for name in _PLACE),
+            *map(_is_held, leases),
+        )
+        .values(
+            **{column.name: _parameter("new", column.name) for column in _COLUMNS},
+            held=None,
+            failure=None,
+            updated_at=func.clock_timestamp(),
+            reported_at=func.clock_timestamp(),
+        )
+    )
+    return rows_of(statement.returning(cursors.c.chain))
+
+
+def _parameter(prefix: str, column: str) -> BindParameter[Any]:
+    return bindparam(f"{prefix}_{column}", type_=cursors.c[column].type)
 
 
 def _is_held(lease: Lease) -> ColumnElement[bool]:

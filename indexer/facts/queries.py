@@ -1,11 +1,12 @@
 """Queries that are compiled once, of which several are run in one round trip."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
 from psycopg.rows import namedtuple_row
 from psycopg.types.numeric import IntLoader
-from sqlalchemy import Connection, Select
+from sqlalchemy import ClauseElement, Connection
 
 from indexer.facts.rows import as_sqlalchemy, compiled
 from warehouse_schema.queries import SEPARATOR
@@ -14,13 +15,15 @@ T = TypeVar("T")
 
 
 class CompiledQuery(Generic[T]):
-    """A query for `fetch_all`. Its parameters are named; lists of words are `joined`.
+    """A query, or an UPDATE that returns rows, for `fetch_all`.
+
+    Its parameters are named; lists of words are `joined`.
 
     Through SQLAlchemy a short query takes three times as long. Every `numeric` must be whole, as
     base units are.
     """
 
-    def __init__(self, statement: Select[Any], make: Callable[[Any], T]) -> None:
+    def __init__(self, statement: ClauseElement, make: Callable[[Any], T]) -> None:
         self.make = make
         """A row, with the names of its columns, as the result."""
         self._statement = statement
@@ -36,7 +39,7 @@ class CompiledQuery(Generic[T]):
         return self._compiled[key]
 
 
-def rows_of(statement: Select[Any]) -> CompiledQuery[Any]:
+def rows_of(statement: ClauseElement) -> CompiledQuery[Any]:
     """A query whose results are named tuples."""
     return CompiledQuery(statement, lambda row: row)
 
@@ -59,7 +62,9 @@ def fetch_all(conn: Connection, calls: Sequence[QueryCall]) -> list[list[Any]]:
         return []
     statements = [query.compiled_for(conn) for query, _ in calls]
     driver: Any = conn.connection.driver_connection
-    with as_sqlalchemy(conn, statements[0][0]), driver.pipeline():
+    # A pipeline of one takes three times as long.
+    together = driver.pipeline() if len(calls) > 1 else nullcontext()
+    with as_sqlalchemy(conn, statements[0][0]), together:
         cursors = [driver.cursor(row_factory=namedtuple_row) for _ in calls]
         for cursor, (text, literals), (_, values) in zip(cursors, statements, calls, strict=True):
             cursor.adapters.register_loader("numeric", IntLoader)

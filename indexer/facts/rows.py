@@ -7,6 +7,7 @@ A table's columns are the fields of `Provenance`, then the type's own, by name
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 from psycopg.types.numeric import IntLoader
-from sqlalchemy import ARRAY, BigInteger, Column, Connection, Integer, Select, Table
+from sqlalchemy import ARRAY, BigInteger, ClauseElement, Column, Connection, Integer, Select, Table
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
@@ -153,33 +154,39 @@ def write_rows(conn: Connection, batches: Sequence[RowBatch]) -> None:
             by_insert.append(batch)
         else:
             copy_into(conn, batch.columns, batch.rows)
-    statements = [(_insert_statement(batch), batch) for batch in by_insert if batch.rows]
-    if not statements:
+    inserts = [insert for batch in by_insert for insert in _inserts(batch)]
+    if not inserts:
         return
     driver: Any = conn.connection.driver_connection
-    with (
-        as_sqlalchemy(conn, statements[0][0]),
-        driver.pipeline(),
-        driver.cursor() as cursor,
-    ):
-        for statement, batch in statements:
-            text = statement.as_bytes(None)
-            for row in _driver_rows(batch.columns, batch.rows):
-                cursor.execute(text, row)
+    with as_sqlalchemy(conn, inserts[0][0]), driver.pipeline(), driver.cursor() as cursor:
+        for text, values in inserts:
+            cursor.execute(text, values)
 
 
 _MAX_INSERTED_ROWS = 6
 """A COPY takes as long as the INSERTs of six rows, and a tenth of that for each further row."""
 
 
-def _insert_statement(batch: RowBatch) -> sql.Composed:
-    (table,) = {column.table for column in batch.columns}
-    return sql.SQL("INSERT INTO {} ({}) VALUES ({}){}").format(
+def _inserts(batch: RowBatch) -> Iterator[tuple[bytes, list[Any]]]:
+    """Statements of some rows each, and their values."""
+    columns = tuple(batch.columns)
+    for start in range(0, len(batch.rows), _MAX_INSERTED_ROWS):
+        rows = list(_driver_rows(columns, batch.rows[start : start + _MAX_INSERTED_ROWS]))
+        text = _insert_statement(columns, len(rows), skips_stored=batch.skips_stored)
+        yield text, [value for row in rows for value in row]
+
+
+@cache
+def _insert_statement(columns: tuple[Column[Any], ...], rows: int, *, skips_stored: bool) -> bytes:
+    (table,) = {column.table for column in columns}
+    row = sql.SQL("({})").format(sql.SQL(", ").join([sql.Placeholder()] * len(columns)))
+    statement = sql.SQL("INSERT INTO {} ({}) VALUES {}{}").format(
         _table_name(table),
-        sql.SQL(", ").join(sql.Identifier(column.name) for column in batch.columns),
-        sql.SQL(", ").join(sql.Placeholder() for _ in batch.columns),
-        sql.SQL(" ON CONFLICT DO NOTHING" if batch.skips_stored else ""),
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
+        sql.SQL(", ").join([row] * rows),
+        sql.SQL(" ON CONFLICT DO NOTHING" if skips_stored else ""),
     )
+    return statement.as_bytes(None)
 
 
 def _driver_rows(
@@ -263,7 +270,7 @@ def stream_rows(
             yield rows
 
 
-def compiled(conn: Connection, query: Select[Any]) -> tuple[sql.SQL, Mapping[str, Any]]:
+def compiled(conn: Connection, query: ClauseElement) -> tuple[sql.SQL, Mapping[str, Any]]:
     """The query's text for the driver and its parameters, with the connection's schema map."""
     schemas = conn.get_execution_options().get("schema_translate_map")
     options = {"schema_translate_map": schemas, "render_schema_translate": True} if schemas else {}

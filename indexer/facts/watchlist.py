@@ -2,18 +2,28 @@
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from operator import itemgetter
 from time import monotonic as _now
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Text, bindparam, select
 
 from indexer.config.networks import Chain
 from indexer.facts.alarms import raise_alarm
+from indexer.facts.queries import CompiledQuery, fetch_all, joined
 from indexer.facts.sessions import reading
 from warehouse_schema.identifiers import is_evm, parse_evm_address
 from warehouse_schema.intake import watched_addresses
-from warehouse_schema.queries import any_of
+from warehouse_schema.queries import any_in
 
 ALARM = "watched_address"
+
+_WATCHED = CompiledQuery[str](
+    select(watched_addresses.c.address).where(
+        watched_addresses.c.chain == bindparam("chain", type_=Text),
+        watched_addresses.c.address == any_in("addresses"),
+    ),
+    itemgetter(0),
+)
 
 _REFRESH_SECONDS, _MAX_AGE_SECONDS = 2.0, 10.0
 
@@ -47,12 +57,10 @@ class StoredWatchlist:
         """Those of `addresses` that are watched."""
         if not addresses:
             return frozenset()
-        columns = watched_addresses.c
-        query = select(columns.address).where(
-            columns.chain == self._chain.id, columns.address == any_of(addresses)
-        )
+        parameters = {"chain": self._chain.id, "addresses": joined(addresses)}
         with self._begin() as conn:
-            return self._fixed.intersection(addresses).union(conn.scalars(query))
+            [found] = fetch_all(conn, [(_WATCHED, parameters)])
+        return self._fixed.intersection(addresses).union(found)
 
     def addresses_up_to(self, limit: int) -> Collection[str] | None:
         """All of them; None when there are more than `limit`."""

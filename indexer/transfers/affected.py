@@ -2,9 +2,10 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, union
+from sqlalchemy import Column, Connection, Select, select
 from sqlalchemy.dialects.postgresql import distinct_on
 
 from indexer.bridges.cctp.events import DepositForBurn, MessageReceived, MessageSent
@@ -12,16 +13,18 @@ from indexer.bridges.cctp.message import HEADER_SIZE, parse_burn_body, transfer_
 from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.tokens.events import AssetMovement, Erc20Transfer
 from indexer.chains.events import Event
+from indexer.config.routes import Bridge
+from indexer.facts.queries import CompiledQuery, QueryCall, fetch_all, joined
 from indexer.facts.rows import EVENT_MAPPINGS
 from indexer.facts.store import values_between
 from indexer.movements.fold import MovementKey
 from indexer.movements.mechanisms import KEY_FIELDS, UNLABELLED_SENDS, affected_movements
-from indexer.transfers.terms import any_amount
+from indexer.transfers.terms import any_amount_in
 from warehouse_schema.events import cctp_messages_received, cctp_messages_sent
 from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_states
-from warehouse_schema.queries import any_of, array_of
+from warehouse_schema.queries import any_in, array_in
 
 _QUOTED = select(transfers.c.id).join_from(transfers, quotes)
 
@@ -110,59 +113,87 @@ def _find_transfers(
 ) -> set[str]:
     affected.keys.update(key for _, key in movements)
     _add_labels(conn, affected, [key for mechanism, key in movements if mechanism == "cctp"])
-    found = _senders_of_movements(movements)
+    calls = _senders_of_movements(movements)
     # Whatever leaves a deposit address belongs to its transfer.
     addresses = affected.addresses | affected.payers
     if affected.labels or addresses:
-        is_labelled = transfers.c.id == any_of(sorted(affected.labels))
-        is_paid = transfers.c.deposit_address == any_of(sorted(addresses))
-        found.append(select(transfers.c.id).where(is_labelled | is_paid))
+        words = {"labels": joined(affected.labels), "addresses": joined(addresses)}
+        calls.append((_LABELLED_OR_PAID, words))
     if affected.payers:
-        is_sent = (quotes.c.source_address == any_of(sorted(affected.payers))) & (
-            quotes.c.amount_in == any_amount(affected.amounts)
-        )
-        found.append(_QUOTED.where(is_sent))
+        sent = {"payers": joined(affected.payers), "amounts": sorted(affected.amounts)}
+        calls.append((_SENT_BY_PAYER, sent))
     if affected.keys:
-        has_key = transfer_states.c["keys"].bool_op("&&")(array_of(sorted(affected.keys)))
-        found.append(select(transfer_states.c.transfer).where(has_key))
-    return set(conn.scalars(union(*found))) if found else set()
+        calls.append((_WITH_MOVEMENT, {"keys": joined(affected.keys)}))
+    return {transfer for found in fetch_all(conn, calls) for transfer in found}
 
 
-def _senders_of_movements(movements: Collection[MovementKey]) -> list[Select[Any]]:
-    """Queries for the transfers that the stored sends of these movements may belong to.
+def _ids(statement: Select[Any]) -> CompiledQuery[str]:
+    return CompiledQuery(statement, itemgetter(0))
+
+
+_LABELLED_OR_PAID = _ids(
+    select(transfers.c.id).where(
+        (transfers.c.id == any_in("labels")) | (transfers.c.deposit_address == any_in("addresses"))
+    )
+)
+_SENT_BY_PAYER = _ids(
+    _QUOTED.where(
+        quotes.c.source_address == any_in("payers"), quotes.c.amount_in == any_amount_in("amounts")
+    )
+)
+_WITH_MOVEMENT = _ids(
+    select(transfer_states.c.transfer).where(
+        transfer_states.c["keys"].bool_op("&&")(array_in("keys"))
+    )
+)
+
+
+def _senders_of_movements(movements: Collection[MovementKey]) -> list[QueryCall]:
+    """Calls for the transfers that the stored sends of these movements may belong to."""
+    calls: list[QueryCall] = []
+    for mechanism, queries in _BY_SENDS:
+        keys = [key for name, key in movements if name == mechanism]
+        if keys:
+            calls += [(query, {"keys": joined(keys)}) for query in queries]
+    return calls
+
+
+def _by_send(kind: type[Event]) -> tuple[Bridge, list[CompiledQuery[str]]]:
+    """A mechanism, and queries for the transfers of its stored sends, by quote and by address.
 
     Joined in Postgres: a backfill folds thousands of movements at a time.
     """
-    queries = []
-    for kind in UNLABELLED_SENDS:
-        mechanism, column = KEY_FIELDS[kind]
-        keys = [key for name, key in movements if name == mechanism]
-        if keys:
-            sends = EVENT_MAPPINGS[kind].table
-            sent = select(sends.c.from_address, sends.c.amount_sent)
-            each = sent.where(sends.c[column] == any_of(keys)).cte().c
-            is_sent = (quotes.c.source_address == each.from_address) & (
-                quotes.c.amount_in == each.amount_sent
-            )
-            queries.append(_QUOTED.where(is_sent))
-            queries.append(
-                select(transfers.c.id).where(transfers.c.deposit_address == each.from_address)
-            )
-    return queries
+    mechanism, column = KEY_FIELDS[kind]
+    sends = EVENT_MAPPINGS[kind].table
+    sent = select(sends.c.from_address, sends.c.amount_sent)
+    each = sent.where(sends.c[column] == any_in("keys")).cte().c
+    is_quoted = (quotes.c.source_address == each.from_address) & (
+        quotes.c.amount_in == each.amount_sent
+    )
+    paid = select(transfers.c.id).where(transfers.c.deposit_address == each.from_address)
+    return mechanism, [_ids(_QUOTED.where(is_quoted)), _ids(paid)]
+
+
+_BY_SENDS = [_by_send(kind) for kind in UNLABELLED_SENDS]
 
 
 def _add_labels(conn: Connection, affected: AffectedKeys, burn_keys: Collection[str]) -> None:
     """Add the labels of the stored messages of these keys. Burns of one key have one label."""
     if not burn_keys:
         return
-    for table, bytes_column, header in (
-        (cctp_messages_sent, cctp_messages_sent.c.message, HEADER_SIZE),
-        (cctp_messages_received, cctp_messages_received.c.message_body, 0),
-    ):
-        query = (
-            select(bytes_column)
-            .ext(distinct_on(table.c.burn_key))
-            .where(table.c.burn_key == any_of(burn_keys))
-        )
-        for raw in conn.scalars(query):
-            affected.add_body(raw[header:])
+    keys = {"keys": joined(burn_keys)}
+    for bodies in fetch_all(conn, [(query, keys) for query in _STORED_BODIES]):
+        for body in bodies:
+            affected.add_body(body)
+
+
+def _bodies(column: Column[bytes], header: int) -> CompiledQuery[bytes]:
+    key = column.table.c.burn_key
+    query = select(column).ext(distinct_on(key)).where(key == any_in("keys"))
+    return CompiledQuery(query, lambda row: row[0][header:])
+
+
+_STORED_BODIES = [
+    _bodies(cctp_messages_sent.c.message, HEADER_SIZE),
+    _bodies(cctp_messages_received.c.message_body, 0),
+]

@@ -53,13 +53,8 @@ def terms_of(columns: Mapping[str, Any]) -> TransferTerms:
     return TransferTerms(**values | seconds)
 
 
-def any_amount(amounts: Collection[int]) -> ColumnElement[Any]:
-    """`ANY` over amounts, for a column of base units."""
-    return func.any(bindparam(None, sorted(set(amounts)), type_=ARRAY(Numeric(78, 0))))
-
-
 def any_amount_in(parameter: str) -> ColumnElement[Any]:
-    """As `any_amount`, for a query that is compiled once."""
+    """`ANY` over amounts, for a column of base units; for a query that is compiled once."""
     return func.any(bindparam(parameter, type_=ARRAY(Numeric(78, 0))))
 
 

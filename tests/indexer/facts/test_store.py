@@ -346,15 +346,14 @@ def test_unexpected_cursor_is_not_moved(connection: Connection, expected: Cursor
 
 
 def test_concurrent_cursor_move_conflicts(indexer_engine: Engine) -> None:
-    with indexer_engine.connect() as first, indexer_engine.connect() as second:
+    with indexer_engine.begin() as first:
         move_cursor(first, None, make_cursor(100))
-        first.commit()
+    with indexer_engine.begin() as second:
         assert read_cursor(second, EVM) == make_cursor(100)
-        move_cursor(first, make_cursor(100), make_cursor(101))
-        first.commit()
+        with indexer_engine.begin() as first:
+            move_cursor(first, make_cursor(100), make_cursor(101))
         with pytest.raises(FollowerConflict):
             move_cursor(second, make_cursor(100), make_cursor(102))
-        second.rollback()
 
 
 def test_hold_ends_when_cursor_moves(connection: Connection) -> None:
