@@ -45,16 +45,25 @@ class Site:
 @contextmanager
 def site(pace: Pace) -> Iterator[Site]:
     """Databases as an operator has them (fsync on), chains on free ports; all gone afterwards."""
+    with (
+        warehouse() as (supervisor, settings),
+        start_world(supervisor, evm_port=0, stellar_port=0, pace=pace) as world,
+    ):
+        settings = with_world(settings, world)
+        engine = open_engine(settings, "analyst")
+        yield Site(supervisor, settings, world, engine)
+        engine.dispose()
+
+
+@contextmanager
+def warehouse() -> Iterator[tuple[Supervisor, Settings]]:
+    """The databases of a site alone, with the settings of a demo that has no chains yet."""
     with server_folder("bench", memory=None) as folder:
         settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
         with Supervisor(settings.home, print_line) as supervisor:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
-            with start_world(supervisor, evm_port=0, stellar_port=0, pace=pace) as world:
-                settings = with_world(settings, world)
-                engine = open_engine(settings, "analyst")
-                yield Site(supervisor, settings, world, engine)
-                engine.dispose()
+            yield supervisor, settings
 
 
 _COMMIT_POLL_SECONDS = 0.002

@@ -1,0 +1,210 @@
+"""What a follower needs for full ledgers of Stellar: processor time, and time until they are read.
+
+Ledgers of protocol 30 with 6,000 transfers each of USDC between accounts that are all watched, at a
+steady pace from a stand-in for RPC (`ledger_node`). The follower runs bare, in a process of its
+own. The clock of a ledger starts when the node has it, and stops when a poll sees the commit of its
+rows and projections, up to 2 ms late. Counts and sums are compared with what was generated;
+`contents` is a hash of all rows of facts and projections, equal for equal options and build.
+
+`ISTHMUS_BENCH_LEDGER_SECONDS` (2) is the time between ledgers, `ISTHMUS_BENCH_LEDGERS` (40) their
+number; a million events take 1 GB of memory in this process.
+"""
+
+import gc
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, NullPool, create_engine, func, insert, select, text
+
+from devnet.services import environment, follower
+from devnet.supervisor import Supervisor
+from indexer.addresses import account_of_key
+from indexer.config.settings import Settings
+from indexer.config.warehouse import database_url, embedded_postgres, open_engine
+from tests.system.bench.ledger_node import (
+    FullLedger,
+    LedgerNode,
+    account_keys,
+    full_ledgers,
+    serving,
+)
+from tests.system.bench.processor import family_seconds, processor_seconds
+from tests.system.bench.site import (
+    Commits,
+    milliseconds,
+    percentile,
+    print_line,
+    until,
+    warehouse,
+)
+from warehouse_schema.events import asset_movements
+from warehouse_schema.facts import blocks, cursors, stellar_events
+from warehouse_schema.identifiers import Height
+from warehouse_schema.intake import watched_addresses
+from warehouse_schema.metadata import FACTS, PROJECTIONS, metadata
+
+FIRST = 60_000_000
+LEDGERS, LEDGER_SECONDS = 40, 2.0
+TRANSFERS = 6_000
+"""Of a ledger."""
+ACCOUNTS = 20_000
+WARM_UP = 4
+"""Ledgers before those that count."""
+TIMEOUT_SECONDS = 120.0
+
+
+def measure() -> dict[str, Any]:
+    """What the module's docstring says."""
+    # Taken out of the environment: the follower refuses what is no setting of its own.
+    count = int(os.environ.pop("ISTHMUS_BENCH_LEDGERS", LEDGERS))
+    seconds = float(os.environ.pop("ISTHMUS_BENCH_LEDGER_SECONDS", LEDGER_SECONDS))
+    load = os.getloadavg()[0]
+    with warehouse() as (supervisor, settings):
+        chain = replace(settings.network.stellar, start_height=Height(FIRST))
+        print_line(f"making {WARM_UP + count} ledgers of {TRANSFERS} transfers")
+        ledgers = list(full_ledgers(chain, FIRST, WARM_UP + count, TRANSFERS, ACCOUNTS, seconds))
+        # Millions of objects that stay: this process answers the follower.
+        gc.freeze()
+        with serving(node := LedgerNode(chain, ledgers)) as url:
+            network = replace(settings.network, stellar=chain)
+            settings = replace(settings, network=network, nodes={chain.id: (url,)})
+            _watch(settings)
+            figures = _follow(supervisor, settings, node, ledgers, seconds)
+        engine = open_engine(settings, "analyst")
+        _check(engine, ledgers)
+        engine.dispose()
+        figures["contents"] = _contents(settings)
+    return {
+        **figures,
+        "ledgers": count,
+        "ledger_seconds": seconds,
+        "transfers_per_ledger": TRANSFERS,
+        "from": "the node has the ledger",
+        "to": "commit seen by a poll every 2 ms",
+        "load": round(load, 1),
+    }
+
+
+def _follow(
+    supervisor: Supervisor,
+    settings: Settings,
+    node: LedgerNode,
+    ledgers: Sequence[FullLedger],
+    seconds: float,
+) -> dict[str, Any]:
+    chain = settings.network.stellar.id
+    commits = Commits(settings, chain)
+    commits.start()
+    child = supervisor.run(follower(chain, environment(settings)))
+    _close(node, ledgers[1:WARM_UP], seconds)
+    _await(supervisor, commits, node.latest)
+    server = _postmaster(settings)
+    used, used_by_server = processor_seconds(child.pid), family_seconds(server)
+    print_line(f"closing {len(ledgers) - WARM_UP} ledgers at {seconds} s")
+    there = _close(node, ledgers[WARM_UP:], seconds)
+    last, ended = commits.seen[-1][0], time.monotonic()
+    _await(supervisor, commits, node.latest)
+    used = processor_seconds(child.pid) - used
+    used_by_server = family_seconds(server) - used_by_server
+    peak = _peak_megabytes(child.pid)
+    child.stop()
+    commits.stop()
+    delays = [commits.when(height) - at for height, at in there]
+    count = len(there)
+    return {
+        "cpu_s_per_ledger": round(used / count, 3),
+        "postgres_cpu_s_per_ledger": round(used_by_server / count, 3),
+        "p50_ms": milliseconds(percentile(delays, 0.50)),
+        "p99_ms": milliseconds(percentile(delays, 0.99)),
+        "lag_ledgers": node.latest - last,
+        "lag_s": round(max(0.0, commits.when(node.latest) - ended), 2),
+        "peak_rss_mb": peak,
+    }
+
+
+def _close(
+    node: LedgerNode, ledgers: Sequence[FullLedger], seconds: float
+) -> list[tuple[int, float]]:
+    """Heights of the ledgers, and when the node had each; returns one beat after the last."""
+    began = time.monotonic()
+    there = []
+    for beat, ledger in enumerate(ledgers, start=1):
+        until(began + beat * seconds)
+        there.append((ledger.height, time.monotonic()))
+        node.latest = ledger.height
+    until(began + (len(ledgers) + 1) * seconds)
+    return there
+
+
+def _await(supervisor: Supervisor, commits: Commits, height: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not commits.reached(height):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"ledger {height} is not committed after {TIMEOUT_SECONDS} s")
+        supervisor.wait(0.05)
+
+
+def _watch(settings: Settings) -> None:
+    chain = settings.network.stellar.id
+    rows = [
+        {"chain": chain, "address": account_of_key(key), "reason": "a benchmark"}
+        for key in account_keys(ACCOUNTS)
+    ]
+    engine = open_engine(settings, "api")
+    with engine.begin() as conn:
+        conn.execute(insert(watched_addresses), rows)
+    engine.dispose()
+
+
+def _check(engine: Engine, ledgers: Sequence[FullLedger]) -> None:
+    """A figure for rows that are not there would be worth nothing."""
+    events = sum(len(each.events) for each in ledgers)
+    amount = func.sum(asset_movements.c.amount)
+    expected = {
+        select(cursors.c.height): ledgers[-1].height,
+        select(func.count()).select_from(blocks): len(ledgers),
+        select(func.sum(blocks.c.events)): events,
+        select(func.count()).select_from(stellar_events): events,
+        select(func.count()).select_from(asset_movements): events,
+        select(amount): sum(each.amount for each in ledgers),
+    }
+    with engine.connect() as conn:
+        for query, value in expected.items():
+            found = conn.scalar(query)
+            if found != value:
+                raise AssertionError(f"{query}: {found}, not {value}")
+
+
+def _contents(settings: Settings) -> str:
+    """Hash of all rows of facts and projections, without the database's own clocks and numbers."""
+    digest = sha256()
+    # As the owner: no role may read every table.
+    engine = create_engine(database_url(settings), poolclass=NullPool)
+    with engine.connect() as conn:
+        for name, table in sorted(metadata.tables.items()):
+            own = [c.name for c in table.c if c.server_default is None and c.identity is None]
+            # The cursor has the times of heartbeats.
+            if table.schema not in (FACTS, PROJECTIONS) or table is cursors:
+                continue
+            row = ", ".join(f'"{each}"' for each in own)
+            sums = f"SELECT count(*), sum(hashtextextended(ROW({row})::text, 0)) FROM {name}"
+            digest.update(repr((name, *conn.execute(text(sums)).one())).encode())
+    return digest.hexdigest()[:16]
+
+
+def _postmaster(settings: Settings) -> int:
+    data = embedded_postgres(settings).data_dir
+    return int((data / "postmaster.pid").read_text().split()[0])
+
+
+def _peak_megabytes(pid: int) -> int:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    if found is None:
+        raise LookupError(f"process {pid} has no peak of memory")
+    return int(found[1]) // 1024
