@@ -4,10 +4,12 @@ A table's columns are the fields of `Provenance`, then the type's own, by name
 (`tests/architecture/test_events.py` checks it).
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
@@ -36,6 +38,8 @@ EVENT_TYPES: Mapping[str, type[Event]] = {
 }
 """All event types by name."""
 
+_LARGEST = {Integer: 2**31 - 1, BigInteger: 2**63 - 1, BaseUnitsType: 10**78 - 1}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PROVENANCE = tuple(field.name for field in fields(Provenance))
 
 
@@ -46,20 +50,16 @@ class TableMapping:
     type: type[Any]
     table: Table
     own: tuple[str, ...]
-    has_arrays: bool = False
+    row: Callable[[Any], tuple[Any, ...]]
+    """An item as values of `columns`."""
+    has_arrays: bool
+    limits: tuple[int | None, ...]
+    """The largest number that each of `columns` holds; None for a column of another type."""
 
     @property
     def columns(self) -> list[Column[Any]]:
         """Provenance first; the order of `row` and `item`."""
         return [self.table.c[name] for name in (*_PROVENANCE, *self.own)]
-
-    def row(self, item: Event | RawEvent) -> tuple[Any, ...]:
-        """The item as values of `columns`."""
-        seen = item.seen
-        return (
-            *(getattr(seen, name) for name in _PROVENANCE),
-            *(getattr(item, name) for name in self.own),
-        )
 
     def item(self, values: Sequence[Any]) -> Any:
         """The item of a row of `columns`; inverse of `row`."""
@@ -69,24 +69,24 @@ class TableMapping:
         return self.type(Provenance(*values[:split]), *values[split:])
 
 
-def _mapping(item_type: type[Any], table: Table) -> TableMapping:
+def mapping_of(item_type: type[Any], table: Table) -> TableMapping:
+    """The mapping of a type whose first field is `seen`."""
     seen, *own = (field.name for field in fields(item_type))
     if seen != "seen":
         raise TypeError(f"{item_type.__name__} begins with {seen}")
+    row = attrgetter(*(f"seen.{name}" for name in _PROVENANCE), *own)
     arrays = any(isinstance(table.c[name].type, ARRAY) for name in own)
-    return TableMapping(item_type, table, tuple(own), arrays)
+    limits = (_LARGEST.get(type(table.c[name].type)) for name in (*_PROVENANCE, *own))
+    return TableMapping(item_type, table, tuple(own), row, arrays, tuple(limits))
 
 
 EVENT_MAPPINGS: Mapping[type[Event], TableMapping] = {
-    EVENT_TYPES[name]: _mapping(EVENT_TYPES[name], table) for name, table in EVENT_TABLES.items()
+    EVENT_TYPES[name]: mapping_of(EVENT_TYPES[name], table) for name, table in EVENT_TABLES.items()
 }
 RAW_MAPPINGS: Mapping[type[RawEvent], TableMapping] = {
-    EvmLog: _mapping(EvmLog, evm_logs),
-    StellarEvent: _mapping(StellarEvent, stellar_events),
+    EvmLog: mapping_of(EvmLog, evm_logs),
+    StellarEvent: mapping_of(StellarEvent, stellar_events),
 }
-
-
-_LARGEST = {Integer: 2**31 - 1, BigInteger: 2**63 - 1, BaseUnitsType: 10**78 - 1}
 
 
 def storage_error(event: Event) -> str | None:
@@ -95,16 +95,20 @@ def storage_error(event: Event) -> str | None:
     Emitters choose some values (a domain of 2^32 - 1, a NUL in a memo); one such event must not
     stop its chain.
     """
-    for column in EVENT_MAPPINGS[type(event)].columns:
-        value = getattr(event.seen if column.name in _PROVENANCE else event, column.name)
+    mapping = EVENT_MAPPINGS[type(event)]
+    names = (*_PROVENANCE, *mapping.own)
+    for name, largest, value in zip(names, mapping.limits, mapping.row(event), strict=True):
+        if largest is not None:
+            if value is not None and abs(value) > largest:
+                return f"{name}: {value} is beyond {largest}"
+            continue
         for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str) and "\0" in text:
-                return f"{column.name}: {text!r} has a NUL"
-            if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
-                return f"{column.name}: {text!r} has half a surrogate pair"
-        largest = _LARGEST.get(type(column.type))
-        if largest is not None and value is not None and abs(value) > largest:
-            return f"{column.name}: {value} is beyond {largest}"
+            if not isinstance(text, str):
+                continue
+            if "\0" in text:
+                return f"{name}: {text!r} has a NUL"
+            if not text.isascii() and _SURROGATE.search(text):
+                return f"{name}: {text!r} has half a surrogate pair"
     return None
 
 

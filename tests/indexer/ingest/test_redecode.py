@@ -20,7 +20,6 @@ from indexer.errors import ConfigurationError, FollowerConflict, Undecodable
 from indexer.facts import decoding as event_decoding
 from indexer.facts import rows
 from indexer.facts.checks import alarm_lines
-from indexer.facts.rows import TableMapping
 from indexer.ingest.backfill import backfill
 from indexer.ingest.rebuild import differences, rebuild
 from indexer.ingest.redecode import run as redecode
@@ -697,9 +696,7 @@ def plant_big_sends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
             columns.amount("amount", "Sent"),
         )
     monkeypatch.setitem(event_tables.EVENT_TABLES, "BigSend", table)
-    monkeypatch.setitem(
-        rows.EVENT_MAPPINGS, BigSend, TableMapping(BigSend, table, ("guid", "amount"))
-    )
+    monkeypatch.setitem(rows.EVENT_MAPPINGS, BigSend, rows.mapping_of(BigSend, table))
     table.create(engine)
 
 
