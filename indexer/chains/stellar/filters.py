@@ -16,6 +16,7 @@ from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.prefilter import account_of_value
 from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import StellarChain
+from warehouse_schema.identifiers import StellarAddress
 
 EventFilter: TypeAlias = dict[str, Any]
 
@@ -36,18 +37,19 @@ _PARTIES = {
 }
 
 
-def is_requested(chain: StellarChain, event: StellarEvent) -> bool:
-    """The event matches `event_filters`."""
-    return event.contract in chain.event_contracts or event.contract in chain.tokens
+def requested_contracts(chain: StellarChain) -> frozenset[StellarAddress]:
+    """Contracts whose events match `event_filters`."""
+    return frozenset((*chain.event_contracts, *chain.tokens))
 
 
 def requested_events(
     chain: StellarChain, watched: Watched, events: Iterable[StellarEvent]
 ) -> list[StellarEvent]:
     """The wanted events, in order."""
+    own, requested = frozenset(chain.event_contracts), requested_contracts(chain)
     candidates = []
     for event in events:
-        if is_requested(chain, event):
+        if event.contract in requested:
             places = _PARTIES.get((event.topics[0], len(event.topics)), ()) if event.topics else ()
             accounts = [account_of_value(event.topics[place]) for place in places]
             candidates.append((event, accounts))
@@ -56,7 +58,7 @@ def requested_events(
     return [
         event
         for event, accounts in candidates
-        if event.contract in chain.event_contracts or not found.isdisjoint(accounts)
+        if event.contract in own or not found.isdisjoint(accounts)
     ]
 
 

@@ -5,12 +5,12 @@ have no proof; they are compared with the headers, and a range is returned whole
 Closed ledgers never change, so headers are cached.
 """
 
-import base64
 import binascii
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from indexer.chains.http.node_pool import NodePool, PooledNode
@@ -22,7 +22,7 @@ from indexer.chains.raw import Upgrade
 from indexer.chains.stellar.filters import (
     EventFilter,
     event_filters,
-    is_requested,
+    requested_contracts,
     requested_events,
 )
 from indexer.chains.stellar.node_version import check_software, upgrade_ahead
@@ -146,16 +146,16 @@ class StellarReader:
         check_linked(blocks)
         by_height = {block.height: block for block in blocks}
         found: dict[str, StellarEvent] = {}
+        requested = requested_contracts(self._chain)
         for filters in event_filters(self._chain):
             for records in self._pages(first, last, filters):
-                events = [_event(record, by_height) for record in records]
+                events = [_event(event_id, record, by_height) for event_id, record in records]
                 # One page at a time: a token may have more events than fit into memory.
-                wrong = [event for event in events if not is_requested(self._chain, event)]
-                wrong += [
-                    event
-                    for event in requested_events(self._chain, watched, events)
-                    if found.setdefault(event.event_id, event) != event
-                ]
+                wrong = [event for event in events if event.contract not in requested]
+                for event in requested_events(self._chain, watched, events):
+                    known = found.setdefault(event.event_id, event)
+                    if known is not event and known != event:
+                        wrong.append(event)
                 if wrong:
                     raise InconsistentAnswer(f"event {wrong[0].event_id} is not what was asked for")
         return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
@@ -239,7 +239,7 @@ class StellarReader:
 
     def _pages(
         self, first: Height, last: Height, filters: list[EventFilter]
-    ) -> Iterator[list[Mapping[str, Any]]]:
+    ) -> Iterator[list[tuple[EventId, Mapping[str, Any]]]]:
         """Records of `first … last` that match the filters, without failed calls, by page.
 
         A page may end before `last` even if it is not full, or empty: only its cursor says how far
@@ -263,9 +263,10 @@ class StellarReader:
             records = _objects(page, "events")
             # A record beyond `last` does not end the range; the cursor does.
             yield [
-                record
+                (event_id, record)
                 for record in records
-                if _event_id(record).ledger <= last and record.get("inSuccessfulContractCall", True)
+                if (event_id := _event_id(record)).ledger <= last
+                and record.get("inSuccessfulContractCall", True)
             ]
             previous, cursor = cursor, field(page, "cursor", str)
             toid, dash, _ = cursor.partition("-")
@@ -301,18 +302,19 @@ def _event_id(record: Mapping[str, Any]) -> EventId:
     return event_id
 
 
-def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> StellarEvent:
-    event_id = _event_id(record)
+def _event(
+    event_id: EventId, record: Mapping[str, Any], blocks: Mapping[Height, Block]
+) -> StellarEvent:
     block = blocks.get(event_id.ledger)
     text = field(record, "id", str)
     try:
-        closed_at = datetime.fromisoformat(field(record, "ledgerClosedAt", str)).timestamp()
+        closed_at = _unix_seconds(field(record, "ledgerClosedAt", str))
     except ValueError as error:
         raise InconsistentAnswer(f"event {text}: {error}") from error
     if block is None or closed_at != block.time:
         raise InconsistentAnswer(f"event {text} is not of the ledger it says")
     # Nodes leave out the list of an event without topics.
-    topics = field({"topic": [], **record}, "topic", list)
+    topics = field(record, "topic", list) if "topic" in record else []
     return StellarEvent(
         seen=block.provenance(TxHash(field(record, "txHash", str)), event_id.position),
         event_id=text,
@@ -320,6 +322,12 @@ def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> Stellar
         topics=tuple(map(_base64, topics)),
         value=_base64(field(record, "value", str)),
     )
+
+
+@lru_cache(maxsize=16)
+def _unix_seconds(text: str) -> float:
+    """Cached: the events of a ledger have one time. Raises `ValueError`."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def _objects(page: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -331,6 +339,6 @@ def _objects(page: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 def _base64(text: object) -> bytes:
     try:
-        return base64.b64decode(str(text), validate=True)
+        return binascii.a2b_base64(str(text), strict_mode=True)
     except binascii.Error as error:
         raise InconsistentAnswer(f"{text!r} is not base64: {error}") from error
