@@ -71,10 +71,7 @@ def classify_asset_event(
     name = topic_name(event)
     if name not in _TOPIC_COUNTS:
         return None
-    claimed: str | None = NATIVE
-    if name != "fee":
-        last = parse(event.topics[-1])
-        claimed = as_text(string(last)) if last.kind is Kind.SCV_STRING else None
+    claimed = NATIVE if name == "fee" else _claimed_asset(event.topics[-1])
     contract = None if claimed is None else asset_contract(claimed, passphrase)
     if contract is None:
         return None
@@ -97,6 +94,13 @@ def classify_asset_event(
         amount=moved,
         to_muxed_id=muxed_id,
     )
+
+
+@lru_cache(maxsize=1024)
+def _claimed_asset(topic: bytes) -> str | None:
+    """The text of an event's last topic; None when it is none."""
+    last = parse(topic)
+    return as_text(string(last)) if last.kind is Kind.SCV_STRING else None
 
 
 @lru_cache(maxsize=8192)

@@ -12,6 +12,7 @@ from itertools import count
 
 from stellar_sdk import StrKey, xdr
 
+from indexer.addresses import contract_of_id
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.xdr.event_ids import (
     AFTER_ALL_TRANSACTION,
@@ -213,7 +214,7 @@ def _contract_events(
         event = StellarEvent(
             seen=block.provenance(transaction.hash, event_id.position),
             event_id=str(event_id),
-            contract=StellarAddress(StrKey.encode_contract(raw[contract:at])),
+            contract=contract_of_id(raw[contract:at]),
             topics=tuple(topics),
             value=raw[begin : where.stop],
         )

@@ -9,12 +9,12 @@ cannot hold, so that no event of a foreign contract can stop the writing of a le
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from stellar_sdk import StrKey, xdr
 
-from indexer.addresses import muxed_contract
+from indexer.addresses import account_of_key, contract_of_id, muxed_contract
 from indexer.chains.events import Event
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.schema import load_schema
@@ -44,8 +44,8 @@ def _strkey_encoders() -> Mapping[bytes, Callable[[bytes], str]]:
     """Type of an `SCAddress` → encoder of the bytes after it as strkey."""
     encoders: dict[str, Callable[[bytes], str]] = {
         # The type of the key comes first.
-        "ACCOUNT": lambda raw: StrKey.encode_ed25519_public_key(raw[4:]),
-        "CONTRACT": StrKey.encode_contract,
+        "ACCOUNT": lambda raw: account_of_key(raw[4:]),
+        "CONTRACT": contract_of_id,
         # XDR has the muxed id first, a strkey last.
         "MUXED_ACCOUNT": lambda raw: StrKey.encode_med25519_public_key(raw[8:] + raw[:8]),
         # The type of the id takes four bytes in XDR, one in a strkey.
@@ -59,8 +59,11 @@ def _strkey_encoders() -> Mapping[bytes, Callable[[bytes], str]]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ScVal:
+_KINDS = {kind.to_bytes(4, "big"): kind for kind in Kind}
+"""By discriminant; an enum's own look-up by number takes as long as the rest of a small value."""
+
+
+class ScVal(NamedTuple):
     """A value of valid XDR."""
 
     kind: Kind
@@ -70,7 +73,7 @@ class ScVal:
     @classmethod
     def of(cls, raw: bytes) -> "ScVal":
         """Split valid XDR."""
-        return cls(Kind(int.from_bytes(raw[:4], "big")), raw[4:])
+        return cls(_KINDS[raw[:4]], raw[4:])
 
 
 Reader: TypeAlias = Callable[[ScVal], T]
@@ -92,9 +95,13 @@ def topic_name(event: StellarEvent) -> str | None:
 
     Raises `Undecodable` when topic 0 is not XDR.
     """
-    if not event.topics:
-        return None
-    first = _with_place("an event", "topic 0", parse, event.topics[0])
+    return _name_of(event.topics[0]) if event.topics else None
+
+
+@lru_cache(maxsize=256)
+def _name_of(topic: bytes) -> str | None:
+    """Cached: a decoder and its parts ask for one event's name, and names are few."""
+    first = _with_place("an event", "topic 0", parse, topic)
     return symbol(first) if first.kind is Kind.SCV_SYMBOL else None
 
 
