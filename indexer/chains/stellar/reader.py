@@ -340,5 +340,5 @@ def _objects(page: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 def _base64(text: object) -> bytes:
     try:
         return binascii.a2b_base64(str(text), strict_mode=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise InconsistentAnswer(f"{text!r} is not base64: {error}") from error

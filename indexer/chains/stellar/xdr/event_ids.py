@@ -41,13 +41,6 @@ class EventId:
     index: int
 
     def __post_init__(self) -> None:
-        if (
-            0 <= self.ledger <= _MAX_31_BITS
-            and 0 <= self.transaction <= AFTER_ALL_TRANSACTION
-            and 0 <= self.operation <= AFTER_TRANSACTION_OPERATION
-            and 0 <= self.index <= _MAX_31_BITS
-        ):
-            return
         for what, value, last in (
             ("ledger", self.ledger, _MAX_31_BITS),
             ("transaction", self.transaction, AFTER_ALL_TRANSACTION),

@@ -368,6 +368,7 @@ def _page(method: str, **changes: Any) -> tuple[str, Callable[[Any, Any], Any]]:
         _in_events(txHash=None),
         _in_events(topic=None),
         _in_events(topic=["?"]),
+        _in_events(topic=["é"]),
         _in_events(value=None),
         _page("getEvents", cursor=None),
         _page("getEvents", cursor="soon"),
