@@ -1,28 +1,36 @@
 """Poll schedule of a chain that closes blocks at a steady interval."""
 
-_EARLIEST = 0.8
-_DENSE = 0.05
+from collections import deque
+
+_REMEMBERED = 20
+"""Intervals that the prediction is made from."""
+_MIN_INTERVALS = 2
+_EARLIEST = 0.95
+"""A block is due after this share of the shortest interval, for as long as that interval."""
+_DENSE = 0.03
+"""Poll interval while a block is due, as a share of the shortest interval, within two limits."""
+_MIN_DENSE_SECONDS = 0.02
+_MAX_DENSE_SECONDS = 0.05
 _SPARSE = 0.2
-"""Shares of the usual block time: the earliest poll for the next block, and the poll intervals."""
-_MAX_SECONDS = 1.0
-_MIN_ON_TIME = 2
-"""Blocks in a row that came on time before the next one is predicted."""
+"""Poll interval at other times, as a share of the usual block time, up to a limit."""
+_MAX_SPARSE_SECONDS = 1.0
 
 
 class PollSchedule:
-    """Predicts the next block from the times at which the last ones were seen. Times in seconds.
+    """Predicts the next block from the polls between which the last ones came. Times in seconds.
 
-    While blocks come one by one and on time, no poll is made until shortly before the next one is
-    due, and then polls are dense. Otherwise they are evenly spread, as for a chain with irregular
-    blocks or a process that is delayed.
+    While blocks come one by one, no poll is made until shortly before the next one may come, and
+    then polls are dense. Otherwise they are evenly spread, as for a chain that closes several
+    blocks at once or a process that is delayed. The interval is measured: a network may close
+    blocks faster or slower than `block_seconds`, its usual block time, says.
     """
 
     def __init__(self, block_seconds: float) -> None:
-        self._block_seconds = block_seconds
-        self._sparse_seconds = min(_MAX_SECONDS, _SPARSE * block_seconds)
-        self._seen_at: float | None = None
-        self._polled_in_vain = False
-        self._on_time = 0
+        self._sparse_seconds = min(_MAX_SPARSE_SECONDS, _SPARSE * block_seconds)
+        self._in_vain_at: float | None = None
+        self._before_block: float | None = None
+        """The last poll before the newest block: measured from there, no prediction is late."""
+        self._intervals: deque[float] = deque(maxlen=_REMEMBERED)
         self._next = 0.0
 
     def pause(self, now: float) -> float:
@@ -31,18 +39,31 @@ class PollSchedule:
 
     def record_poll(self, now: float, *, new: int) -> None:
         """Record a poll and the number of new blocks it found."""
-        blocks_passed = (
-            0.0 if self._seen_at is None else (now - self._seen_at) / self._block_seconds
-        )
         if new <= 0:
-            is_due = _EARLIEST <= blocks_passed <= 2
-            self._polled_in_vain = True
-            self._next = now + (_DENSE * self._block_seconds if is_due else self._sparse_seconds)
+            self._in_vain_at = now
+            self._next = now + self._pause_between(now)
             return
-        is_on_time = new == 1 and self._polled_in_vain and blocks_passed >= _EARLIEST
-        self._on_time = self._on_time + 1 if is_on_time else 0
-        self._seen_at, self._polled_in_vain = now, False
-        is_predictable = self._on_time >= _MIN_ON_TIME
-        self._next = now + (
-            _EARLIEST * self._block_seconds if is_predictable else self._sparse_seconds
-        )
+        if new > 1 or self._in_vain_at is None:
+            self._intervals.clear()
+            self._before_block = None
+        else:
+            if self._before_block is not None:
+                self._intervals.append(self._in_vain_at - self._before_block)
+            self._before_block = self._in_vain_at
+        self._in_vain_at = None
+        self._next = self._due_from() or now + self._sparse_seconds
+
+    def _pause_between(self, now: float) -> float:
+        due_from = self._due_from()
+        if due_from is None:
+            return self._sparse_seconds
+        shortest = min(self._intervals)
+        if not due_from <= now <= due_from + shortest:
+            return self._sparse_seconds
+        return min(_MAX_DENSE_SECONDS, max(_MIN_DENSE_SECONDS, _DENSE * shortest))
+
+    def _due_from(self) -> float | None:
+        """When the next block may come first; None while it cannot be predicted."""
+        if self._before_block is None or len(self._intervals) < _MIN_INTERVALS:
+            return None
+        return self._before_block + _EARLIEST * min(self._intervals)
