@@ -90,6 +90,16 @@ def parse(raw: bytes) -> ScVal:
     return ScVal.of(raw)
 
 
+def _parse_topic(raw: bytes) -> ScVal:
+    """As `parse`. Names, assets and accounts recur from event to event."""
+    return _parse_short(raw) if len(raw) <= _SHORT_BYTES else parse(raw)
+
+
+_SHORT_BYTES = 80
+"""Of an account, or an asset's name; the length of others is up to their emitter."""
+_parse_short = lru_cache(maxsize=32_768)(parse)
+
+
 def topic_name(event: StellarEvent) -> str | None:
     """Name of an event: topic 0 if it is a symbol, else None.
 
@@ -245,7 +255,7 @@ class Topics:
         name = topic_name(event) or "an event without a name"
         if len(event.topics) not in counts:
             raise Undecodable(f"{name} has {len(event.topics)} topics, not {counts}")
-        return cls(name, [_with_place(name, "topics", parse, raw) for raw in event.topics])
+        return cls(name, [_with_place(name, "topics", _parse_topic, raw) for raw in event.topics])
 
     def read(self, index: int, reader: Reader[T]) -> T:
         """Topic `index`; a negative one counts from the last."""
