@@ -68,6 +68,17 @@ def opened(bridge, visit, linked):
     return visit
 
 
+def test_browser_without_an_evm_wallet_says_what_to_send(bridge, visits, paid_directly):
+    visit = opened(bridge, visits(bridge), paid_directly)
+    visit.page.get_by_role("button", name="This is my account: show how to pay").click()
+    visit.until(lambda: "No EVM wallet was found" in visit.text("#action-body"))
+    assert "send what is below from the address that pays" in visit.text("#action-body")
+    visit.page.get_by_text("What is sent: 2 transactions").click()
+    contracts = bridge.world.evm.addresses
+    shown = visit.text("#action-body").lower()
+    assert -1 < shown.index(contracts.usdc) < shown.index(contracts.token_messenger)
+
+
 def test_link_signs_in_and_its_token_is_kept_nowhere(bridge, visits, paid_directly):
     visit = opened(bridge, visits(bridge), paid_directly)
     assert visit.text("#who") == f"Signed in as {paid_directly.who.account} by a link Sign out"

@@ -20,6 +20,10 @@ import { trustlineText } from "./quote.js";
 /** @typedef {Extract<Action, { xdr: string }>} ToSign */
 /** @typedef {Extract<Action, { kind: "send_to_address" }>} ToPay */
 
+const NO_EVM_WALLET =
+  "No EVM wallet was found in this browser. Open this page in a browser that has one, " +
+  "or send what is below from the address that pays, in this order.";
+
 /**
  * @typedef {object} Handlers
  * @property {(wallet: EvmWallet, action: EvmCalls) => void} onPay
@@ -144,8 +148,7 @@ export class ActionView {
     const buttons = this.#wallets.map((wallet) =>
       button(`Pay with ${wallet.name}`, () => this.#handlers.onPay(wallet, action)),
     );
-    if (buttons.length === 0)
-      buttons.push(make("p", { class: "note" }, "No EVM wallet was found in this browser."));
+    if (buttons.length === 0) buttons.push(make("p", { class: "note" }, NO_EVM_WALLET));
     const calls = action.calls.map(({ to, data, value }) =>
       facts([
         ["Contract", copyable(to, "the contract")],
