@@ -16,7 +16,7 @@ from relay.jobs.refund_orders import NATIVE, order_refund
 from relay.leases import account_processes
 from relay.run import POOL_SIZE, reconcile_accounts, run_relay
 from relay.settings import address_of, load_relay, load_webhooks, need_webhook_poster
-from relay.status import all_health, relay_problems
+from relay.status import all_health, describe, relay_problems
 from relay.webhooks.run import send_webhooks
 from relay.webhooks.signing import encode_public_key
 from warehouse_schema.identifiers import ChainId
@@ -55,10 +55,7 @@ def status() -> int:
     """Show each account and its problems; 1 if there are any."""
     with open_warehouse("relay", pool_size=1) as (_, engine), engine.connect() as conn:
         for row in all_health(conn):
-            print(
-                f"{row.chain} {row.account}: balance {row.balance}, {row.spent_today} spent today, "
-                f"{row.open} open, {row.seen_ago:.0f} s ago"
-            )
+            print(describe(row))
         for state in account_processes(conn):
             print(state)
         problems = relay_problems(conn)

@@ -10,7 +10,7 @@ from indexer.policy.relay_accounts import SILENT_SECONDS, AccountProblem, Duty
 from indexer.transfers import state_machine
 from relay.failures import FAILED, IS_RESET, MAX_FAILURES, failed_run
 from relay.nonces import AccountId
-from warehouse_schema.identifiers import NativeAmount
+from warehouse_schema.identifiers import ChainId, NativeAmount, is_evm
 from warehouse_schema.intake import transfers
 from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import seconds_since
@@ -60,6 +60,23 @@ def all_health(conn: Connection) -> list[Row[Any]]:
     """Last health row of every account; `seen_ago` is its age in seconds."""
     columns = (*health.c, seconds_since(health.c.seen_at).label("seen_ago"))
     return list(conn.execute(select(*columns).order_by(health.c.chain, health.c.account)))
+
+
+def describe(row: Row[Any]) -> str:
+    """A row of `all_health` for people: amounts in ether or XLM."""
+    balance = "unknown" if row.balance is None else _coins(row.chain, row.balance)
+    return (
+        f"{row.chain} {row.account}: balance {balance}; "
+        f"spent today {_coins(row.chain, row.spent_today)} of {_coins(row.chain, row.budget)}; "
+        f"{row.open} open; {row.seen_ago:.0f} s ago"
+    )
+
+
+def _coins(chain: ChainId, amount: NativeAmount) -> str:
+    decimals, coin = (18, "ether") if is_evm(chain) else (7, "XLM")
+    whole, part = divmod(amount, 10**decimals)
+    fraction = f"{part:0{decimals}d}".rstrip("0")
+    return f"{whole}.{fraction} {coin}" if fraction else f"{whole} {coin}"
 
 
 _open_for = seconds_since(slots.c.opened_at)
