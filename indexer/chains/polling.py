@@ -12,7 +12,8 @@ _DENSE = 0.03
 _MIN_DENSE_SECONDS = 0.02
 _MAX_DENSE_SECONDS = 0.05
 _SPARSE = 0.2
-"""Poll interval at other times, as a share of the usual block time, up to a limit."""
+"""Poll interval at other times, as a share of the last interval, within two limits."""
+_MIN_SPARSE_SECONDS = 0.1
 _MAX_SPARSE_SECONDS = 1.0
 
 
@@ -21,12 +22,13 @@ class PollSchedule:
 
     While blocks come one by one, no poll is made until shortly before the next one may come, and
     then polls are dense. Otherwise they are evenly spread, as for a chain that closes several
-    blocks at once or a process that is delayed. The interval is measured: a network may close
-    blocks faster or slower than `block_seconds`, its usual block time, says.
+    blocks at once or a process that is delayed. Intervals are measured: a network may close blocks
+    faster or slower than at `block_seconds`, with which it begins.
     """
 
     def __init__(self, block_seconds: float) -> None:
-        self._sparse_seconds = min(_MAX_SPARSE_SECONDS, _SPARSE * block_seconds)
+        self._sparse_seconds = _sparse_seconds(block_seconds)
+        self._found_at: float | None = None
         self._in_vain_at: float | None = None
         self._before_block: float | None = None
         """The last poll before the newest block: measured from there, no prediction is late."""
@@ -43,6 +45,9 @@ class PollSchedule:
             self._in_vain_at = now
             self._next = now + self._pause_between(now)
             return
+        if self._found_at is not None:
+            self._sparse_seconds = _sparse_seconds((now - self._found_at) / new)
+        self._found_at = now
         if new > 1 or self._in_vain_at is None:
             self._intervals.clear()
             self._before_block = None
@@ -67,3 +72,7 @@ class PollSchedule:
         if self._before_block is None or len(self._intervals) < _MIN_INTERVALS:
             return None
         return self._before_block + _EARLIEST * min(self._intervals)
+
+
+def _sparse_seconds(interval: float) -> float:
+    return min(_MAX_SPARSE_SECONDS, max(_MIN_SPARSE_SECONDS, _SPARSE * interval))

@@ -32,7 +32,8 @@ def lateness(closes: Sequence[float], block_seconds: float) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("apart", "block_seconds"), [(0.4, 1.0), (0.6, 1.0), (1.0, 1.0), (2.0, 5.0), (5.5, 5.0)]
+    ("apart", "block_seconds"),
+    [(0.4, 1.0), (0.6, 1.0), (0.6, 5.0), (1.0, 1.0), (2.0, 5.0), (5.5, 1.0)],
 )
 def test_regular_blocks_need_few_polls(apart: float, block_seconds: float) -> None:
     closes = [0.03 + apart * number for number in range(100)]
@@ -77,8 +78,13 @@ def test_blocks_in_bursts_are_not_predicted() -> None:
     beat = PollSchedule(1.0)
     for now in (1.0, 2.0, 3.0, 4.0):
         beat.record_poll(now - 0.1, new=0)
-        beat.record_poll(now, new=2)
-    assert round(beat.pause(4.0), 6) == 0.2
+        beat.record_poll(now, new=4)
+    # A fifth of 0.25 s would be too dense.
+    assert round(beat.pause(4.0), 6) == 0.1
+    for now in (10.0, 20.0):
+        beat.record_poll(now - 0.1, new=0)
+        beat.record_poll(now, new=4)
+    assert round(beat.pause(20.0), 6) == 0.5
 
 
 def test_stalled_chain_is_polled_evenly() -> None:
