@@ -93,7 +93,7 @@ class CustomerStory:
 
     def _go_on(self) -> None:
         if time.monotonic() - self._closed_at > LEDGER_SECONDS:
-            self._client.close_ledger(close_time_ms=real_time(self._client.close_time_ms()))
+            self._client.close_next_ledger(real_time)
             self._closed_at = time.monotonic()
         self._wait(_LOOK_SECONDS)
 

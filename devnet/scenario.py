@@ -63,7 +63,7 @@ class PacedClient(DevnetClient):
     ) -> str:
         """Queue a transaction and close the ledger that takes it."""
         tx_hash = super().send(source, operations, signers=signers, memo=memo)
-        self.close_ledger(close_time_ms=self.next_close(self.close_time_ms()))
+        self.close_next_ledger(self.next_close)
         return tx_hash
 
 
@@ -433,7 +433,7 @@ class Scenario:
 
     def close_ledger(self) -> None:
         """A ledger with nothing in it, now."""
-        self.client.close_ledger(close_time_ms=real_time(self.client.close_time_ms()))
+        self.client.close_next_ledger(real_time)
 
 
 _DAILY: tuple[tuple[str, Direction, str, str], ...] = (

@@ -4,7 +4,7 @@ Amounts are ints in stroops (10^7 a unit), as everywhere below the API.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -113,6 +113,19 @@ class DevnetClient:
         """Close a ledger now (the devnet's own extension) and return its sequence."""
         params = {} if close_time_ms is None else {"closeTimeMs": close_time_ms}
         return int(self._call("devnet_closeLedger", params)["sequence"])
+
+    def close_next_ledger(self, next_close: Callable[[int], int]) -> int:
+        """Close a ledger at the time that follows from the last close time; both milliseconds.
+
+        Asks again if another client closed a ledger meanwhile. Returns its sequence.
+        """
+        while True:
+            last = self.close_time_ms()
+            try:
+                return self.close_ledger(close_time_ms=next_close(last))
+            except ValueError:
+                if self.close_time_ms() == last:
+                    raise
 
     def upgrade(self, protocol: int) -> None:
         """Have the next ledger apply a protocol upgrade (the devnet's own extension)."""

@@ -3,6 +3,7 @@
 Each test takes a copy of the database in mid-work, lets the relay go on, and restores the copy.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -101,6 +102,9 @@ def settle(stand: Stand, relay: AccountRelay[Any]) -> None:
 
 
 def test_restored_evm_account_delivers_nothing_twice(stand: Stand, backup: Backup):
+    # A block's time decides on which day a found transaction counts, and a test before this one may
+    # have left the chain's clock behind, on the day before.
+    stand.devnet.rpc("evm_setTime", int(time.time()))
     done, under_way, waiting = (stand.add_message() for _ in range(3))
     with stand.engine.begin() as conn:
         hidden = "UPDATE projections.movements SET stage = 'ATTESTING' WHERE message_id = :id"

@@ -55,6 +55,23 @@ def test_network_passphrase_is_a_local_one(client):
     assert "not a Stellar node" in version.captive_core_version
 
 
+def test_next_ledger_follows_one_that_another_client_closed_meanwhile(process, client):
+    seen = []
+
+    def next_close(last):
+        seen.append(last)
+        if len(seen) == 1:
+            with DevnetClient(process.url) as other:
+                other.close_ledger()
+        return last + 1
+
+    before = client.server.get_latest_ledger().sequence
+    assert client.close_next_ledger(next_close) == before + 2
+    assert seen[0] < seen[1] == client.close_time_ms() - 1
+    with pytest.raises(ValueError, match="the last ledger closed at"):
+        client.close_next_ledger(lambda last: last)
+
+
 def test_missing_account_is_not_found(client):
     with pytest.raises(AccountNotFoundException):
         client.server.load_account(keypair("rpc nobody").public_key)

@@ -197,7 +197,7 @@ def _rounds(
 
 
 def _pass_a_ledger(site: TransfersSite) -> None:
-    site.ledgers.close_ledger(close_time_ms=real_time(site.ledgers.close_time_ms()))
+    site.ledgers.close_next_ledger(real_time)
     time.sleep(PAUSE_SECONDS * 10)
 
 
