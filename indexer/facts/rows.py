@@ -242,7 +242,10 @@ def _adapter(kind: TypeEngine[Any]) -> Callable[[Any], Any] | None:
 
 
 def _bytea_array(elements: Iterable[bytes]) -> str:
-    """Postgres's text of an array of bytea: the driver takes ten times as long for its own."""
+    """Postgres's text of an array of bytea.
+
+    The driver's own took a fifth of the profile of a full Stellar ledger.
+    """
     return "{" + ",".join([f'"\\\\x{element.hex()}"' for element in elements]) + "}"
 
 

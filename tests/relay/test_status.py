@@ -8,7 +8,7 @@ from relay.status import describe
 
 
 @pytest.mark.parametrize(
-    ("chain", "balance", "spent", "budget", "told"),
+    ("chain", "balance", "spent", "budget", "figures"),
     [
         (
             "eip155:1",
@@ -33,7 +33,7 @@ from relay.status import describe
         ),
     ],
 )
-def test_amounts_are_coins(chain, balance, spent, budget, told):
+def test_amounts_are_coins(chain, balance, spent, budget, figures):
     row = SimpleNamespace(
         chain=chain,
         account="A",
@@ -43,4 +43,4 @@ def test_amounts_are_coins(chain, balance, spent, budget, told):
         open=2,
         seen_ago=1.4,
     )
-    assert describe(row) == f"{chain} A: {told}; 2 open; 1 s ago"
+    assert describe(row) == f"{chain} A: {figures}; 2 open; 1 s ago"
