@@ -41,13 +41,15 @@ def require_relay(
     what: str,
 ) -> None:
     """Raises `ChainUnavailable` if the relay cannot send one of the transfer's transactions."""
-    available = relayed_chains(account_statuses(conn))
-    needed: list[ChainId] = []
-    if relay_sends_at_source(source) or funding_mode == "deposit_address":
-        needed.append(source)
+    relayed = relayed_chains(account_statuses(conn))
+    needed: list[tuple[ChainId, frozenset[ChainId]]] = []
+    if relay_sends_at_source(source):
+        needed.append((source, relayed.submitting))
+    if funding_mode == "deposit_address":
+        needed.append((source, relayed.delivering))
     if relay_sends_at_dest(mechanism):
-        needed.append(dest)
-    for chain in needed:
+        needed.append((dest, relayed.delivering))
+    for chain, available in needed:
         if chain not in available:
             raise ChainUnavailable(
                 f"{chain} is enabled, but its relayer is not available right now: {what}"

@@ -10,6 +10,7 @@ from indexer.policy.relay_accounts import SILENT_SECONDS, AccountProblem, Duty
 from indexer.transfers import state_machine
 from relay.failures import FAILED, IS_RESET, MAX_FAILURES, failed_run
 from relay.nonces import AccountId
+from relay.slots import of_account
 from warehouse_schema.identifiers import ChainId, NativeAmount, is_evm
 from warehouse_schema.intake import transfers
 from warehouse_schema.projections import transfer_states
@@ -60,6 +61,11 @@ def all_health(conn: Connection) -> list[Row[Any]]:
     """Last health row of every account; `seen_ago` is its age in seconds."""
     columns = (*health.c, seconds_since(health.c.seen_at).label("seen_ago"))
     return list(conn.execute(select(*columns).order_by(health.c.chain, health.c.account)))
+
+
+def health_of(conn: Connection, account: AccountId) -> Row[Any] | None:
+    """Last health row of one account; None before its first."""
+    return conn.execute(select(health).where(*of_account(health, account))).one_or_none()
 
 
 def describe(row: Row[Any]) -> str:

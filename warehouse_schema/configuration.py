@@ -26,7 +26,7 @@ CONFIG_VARIABLE = "ISTHMUS_CONFIG"
 FILE_ADVICE = "write it into a file that only the process may read, and set"
 
 _CHAIN_ID = re.compile(r"eip155:[1-9][0-9]*|stellar:[a-z]+")
-_VARIABLE = re.compile(r"\b(DATABASE_URL|ISTHMUS_[A-Z0-9_]*[A-Z0-9])(_FILE)?\b")
+_VARIABLE = re.compile(r"\b(DATABASE_URL|ISTHMUS_[A-Z0-9_]*(?:[A-Z0-9]|<CHAIN>))(_FILE)?(?!\w)")
 _PLACEHOLDER = re.compile(r"<.*>")
 """What `isthmus config init` writes for a value that it cannot know."""
 _EXPECTED = {
@@ -156,12 +156,14 @@ def counterpart(name: str) -> str:
 
 
 def key_of(name: str) -> str | None:
-    """The key that an operator may set for a variable."""
+    """The key that an operator may set for a variable; `name` may hold `<CHAIN>`."""
     known = find_variable(name)
     if known is not None and known.protection == "secret":
         known = find_variable(counterpart(name))
     if known is None or known.key is None:
         return None
+    if CHAIN in name:
+        return known.key
     match = variable_pattern(known.name).fullmatch(name) or variable_pattern(known.name).fullmatch(
         counterpart(name)
     )

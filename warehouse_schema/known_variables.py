@@ -68,6 +68,10 @@ def variable_pattern(name: str) -> re.Pattern[str]:
 
 @cache
 def find_variable(name: str) -> KnownVariable | None:
-    """The known variable that a name is of."""
-    matches = (each for each in known_variables() if variable_pattern(each.name).fullmatch(name))
+    """The known variable that a name is of; `name` may hold `<CHAIN>`."""
+    matches = (
+        each
+        for each in known_variables()
+        if each.name == name or variable_pattern(each.name).fullmatch(name)
+    )
     return next(matches, None)

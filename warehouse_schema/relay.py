@@ -213,7 +213,11 @@ health = Table(
     metadata,
     chain(),
     text("account", "Account that sends"),
-    text("duty", "deliver: what transfers need on its chain; sponsor: trustlines of owners"),
+    text(
+        "duty",
+        "deliver: what transfers need on its chain; sponsor: trustlines of owners; "
+        "submit: what owners signed",
+    ),
     flag("well", "Whether it can send what comes next"),
     text("reason", "Why it cannot; null when well", nullable=True),
     text(
@@ -237,7 +241,7 @@ health = Table(
         " OR problem IS NULL AND reason IS NULL",
         name="problem",
     ),
-    CheckConstraint("duty IN ('deliver', 'sponsor')", name="duty"),
+    CheckConstraint("duty IN ('deliver', 'sponsor', 'submit')", name="duty"),
     schema=RELAY,
     comment="How each account of the relay is, written each turn. The api reads this and no more",
 )

@@ -4,12 +4,16 @@ from collections.abc import Container
 
 from api.routes import schema
 from indexer.config.routes import TransferRoute, TransferRouteEnd
-from indexer.service_status.availability import is_dest_available, is_source_available
+from indexer.service_status.availability import (
+    RelayedChains,
+    is_dest_available,
+    is_source_available,
+)
 from warehouse_schema.identifiers import ChainId
 
 
 def route_response(
-    route: TransferRoute, healthy: Container[ChainId], relayed: Container[ChainId]
+    route: TransferRoute, healthy: Container[ChainId], relayed: RelayedChains
 ) -> schema.Route:
     """A route, with the chains whose ingestion is healthy and those on which the relay sends."""
     return {

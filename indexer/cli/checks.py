@@ -32,10 +32,11 @@ def status(*, as_json: bool) -> int:
     is_good = service.verdict in ("moving", "unknown") and not silent
     lines = [service.operator_sentence]
     lines += [f"{each.sender}: {configuration.explain(each.problem)}" for each in silent]
+    without_node = []
     for found in statuses:
         chain = settings.network.chain(found.chain)
         if found.height is None and chain not in settings.followed:
-            lines.append(f"{found.chain}: nothing ingested, no node set")
+            without_node.append(found.chain)
             continue
         health = assess(chain, found)
         is_good = is_good and not health.needs_operator
@@ -46,6 +47,8 @@ def status(*, as_json: bool) -> int:
         if not health.is_well:
             parts.append(f"{health.reason}: {health.detail}")
         lines.append(f"{found.chain}: {', '.join(parts)}")
+    if without_node:
+        lines.append(f"without a node, nothing ingested: {', '.join(without_node)}")
     lines += [str(each) for each in processes]
     lines += [f"{alarm.kind} {alarm.chain} {alarm.subject}: {alarm.detail}" for alarm in alarms]
     lines += [

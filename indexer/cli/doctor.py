@@ -85,6 +85,8 @@ def _document(results: Sequence[tuple[str, "CheckResult"]], seconds: float) -> s
     # Imported here, as all of what commands use.
     import orjson
 
+    from warehouse_schema.configuration import explain
+
     findings = sum(result.is_finding for _, result in results)
     document = {
         "checks": len(results),
@@ -98,7 +100,7 @@ def _document(results: Sequence[tuple[str, "CheckResult"]], seconds: float) -> s
                 "status": "finding" if result.is_finding else "ok",
                 "seen": result.seen,
                 "problem": result.problem,
-                "fix": result.fix,
+                "fix": explain(result.fix),
             }
             for group, result in results
         ],
@@ -108,6 +110,8 @@ def _document(results: Sequence[tuple[str, "CheckResult"]], seconds: float) -> s
 
 def _table(results: Sequence[tuple[str, "CheckResult"]], seconds: float, *, verbose: bool) -> str:
     """A count for each group, then every finding with its fix."""
+    from warehouse_schema.configuration import explain
+
     lines = []
     total = Counter(group for group, _ in results)
     wrong = Counter(group for group, result in results if result.is_finding)
@@ -123,7 +127,7 @@ def _table(results: Sequence[tuple[str, "CheckResult"]], seconds: float, *, verb
     for _, result in results:
         if result.is_finding:
             lines += ["", f"{result.check}  {result.subject}"]
-            lines += [f"  {result.problem}", f"  Fix: {result.fix}"]
+            lines += [f"  {result.problem}", f"  Fix: {explain(result.fix)}"]
     summary = f"{_findings(wrong.total())} in {len(results)} checks, {seconds:.1f} s"
     return "\n".join([*lines, "", summary])
 

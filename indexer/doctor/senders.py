@@ -14,7 +14,8 @@ REPORTS = Check(
     "senders.reports",
     "The relay of each chain, the sponsor and the webhook sender have reported within two minutes, "
     "where a key, a key service or `dagster.relay_server_host` is configured.",
-    "Start it: `isthmus up` or `isthmus code-server --relay`, without Dagster `isthmus relay run` "
+    "Start `isthmus code-server --relay`: it is isthmus-relay-server of systemd and relay-server "
+    "of `isthmus up` (commands: docs/operations/alerts.md). Without Dagster: `isthmus relay run` "
     "and `isthmus webhooks`. Under Dagster the ticks of relay_sensor, also in the daemon's log, "
     "say why it does not run.",
 )

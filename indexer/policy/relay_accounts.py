@@ -9,8 +9,11 @@ from warehouse_schema.identifiers import ChainId
 from warehouse_schema.queries import seconds_since
 from warehouse_schema.relay import health
 
-Duty: TypeAlias = Literal["deliver", "sponsor"]
-"""Purpose of an account: transfers on its chain, or trustlines of owners."""
+Duty: TypeAlias = Literal["deliver", "sponsor", "submit"]
+"""Purpose: transfers on the account's chain, trustlines of owners, or what owners signed.
+
+Submissions have one row a chain, with a budget of their own, whichever account pays for them.
+"""
 
 AccountProblem: TypeAlias = Literal["halted", "unrecorded", "balance", "budget", "node", "draining"]
 """Kind of reason why an account cannot send."""

@@ -1,11 +1,12 @@
 """Which chains are followed, and which ends of routes can carry a transfer now. Pure."""
 
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 
 from indexer.config.networks import Network
 from indexer.config.routes import Mechanism
 from indexer.facts.status import ChainStatus
-from indexer.policy.relay_accounts import RelayAccountStatus
+from indexer.policy.relay_accounts import Duty, RelayAccountStatus
 from warehouse_schema.identifiers import ChainId, is_evm
 
 
@@ -22,9 +23,27 @@ def followed_chains(network: Network, statuses: Sequence[ChainStatus]) -> list[C
     ]
 
 
-def relayed_chains(accounts: Sequence[RelayAccountStatus]) -> frozenset[ChainId]:
-    """Chains on which a relay account can send what transfers need."""
-    return frozenset(each.chain for each in accounts if each.duty == "deliver" and each.is_healthy)
+@dataclass(frozen=True, slots=True)
+class RelayedChains:
+    """Chains on which the relay can send now."""
+
+    delivering: frozenset[ChainId]
+    """Deliveries, sweeps and refunds."""
+    submitting: frozenset[ChainId]
+    """Transactions that owners signed."""
+
+
+def relayed_chains(accounts: Sequence[RelayAccountStatus]) -> RelayedChains:
+    """Chains with a healthy account for each duty that routes need."""
+    return RelayedChains(
+        delivering=healthy_chains(accounts, "deliver"),
+        submitting=healthy_chains(accounts, "submit"),
+    )
+
+
+def healthy_chains(accounts: Sequence[RelayAccountStatus], duty: Duty) -> frozenset[ChainId]:
+    """Chains with a healthy account of this duty."""
+    return frozenset(each.chain for each in accounts if each.duty == duty and each.is_healthy)
 
 
 def relay_sends_at_source(chain: ChainId) -> bool:
@@ -38,17 +57,17 @@ def relay_sends_at_dest(mechanism: Mechanism) -> bool:
 
 
 def is_source_available(
-    chain: ChainId, healthy: Container[ChainId], relayed: Container[ChainId]
+    chain: ChainId, healthy: Container[ChainId], relayed: RelayedChains
 ) -> bool:
     """Whether a transfer can start on the chain: it is healthy, and the relay where it sends."""
-    return chain in healthy and (chain in relayed or not relay_sends_at_source(chain))
+    return chain in healthy and (chain in relayed.submitting or not relay_sends_at_source(chain))
 
 
 def is_dest_available(
     mechanism: Mechanism,
     chain: ChainId,
     healthy: Container[ChainId],
-    relayed: Container[ChainId],
+    relayed: RelayedChains,
 ) -> bool:
     """Whether a transfer can arrive on the chain: it is healthy, and the relay where it sends."""
-    return chain in healthy and (chain in relayed or not relay_sends_at_dest(mechanism))
+    return chain in healthy and (chain in relayed.delivering or not relay_sends_at_dest(mechanism))

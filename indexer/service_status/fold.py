@@ -16,9 +16,10 @@ from indexer.config.networks import Network
 from indexer.config.routes import TransferRoute, routes
 from indexer.facts.health import REASON_TEXTS, ChainHealth, assess
 from indexer.facts.status import ChainStatus, chain_status_on
-from indexer.policy.relay_accounts import RelayAccountStatus, account_statuses
+from indexer.policy.relay_accounts import Duty, RelayAccountStatus, account_statuses
 from indexer.service_status.availability import (
     followed_chains,
+    healthy_chains,
     is_dest_available,
     is_source_available,
     relay_sends_at_dest,
@@ -37,6 +38,9 @@ ProblemKind: TypeAlias = Literal["chain", "relay", "late", "sums"]
 
 _HOLDS_UP: frozenset[ProblemKind] = frozenset({"chain", "relay", "late"})
 """Problems that keep transfers from moving."""
+
+_NEEDED_DUTIES: tuple[Duty, ...] = ("deliver", "submit")
+"""Without a healthy account for one of these, transfers do not move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +193,15 @@ def overdue_problems(conn: Connection) -> Iterator[Problem]:
 
 
 def _relay_problems(accounts: Sequence[RelayAccountStatus]) -> Iterator[Problem]:
-    delivering = [each for each in accounts if each.duty == "deliver"]
-    healthy = relayed_chains(accounts)
-    for chain in sorted({each.chain for each in delivering} - healthy):
-        reasons = [_account_reason(each) for each in delivering if each.chain == chain]
-        yield Problem(
-            "relay",
-            f"the relayer of {chain} is not available right now",
-            f"no relay account can send on {chain} ({', '.join(reasons)})",
-        )
+    for duty in _NEEDED_DUTIES:
+        bound = [each for each in accounts if each.duty == duty]
+        for chain in sorted({each.chain for each in bound} - healthy_chains(accounts, duty)):
+            reasons = [_account_reason(each) for each in bound if each.chain == chain]
+            yield Problem(
+                "relay",
+                f"the relayer of {chain} is not available right now",
+                f"no relay account can {duty} on {chain} ({', '.join(reasons)})",
+            )
 
 
 def _account_reason(account: RelayAccountStatus) -> str:
@@ -233,10 +237,12 @@ def _chain_warnings(chains: Sequence[ChainState]) -> Iterator[str]:
 
 
 def _account_warnings(accounts: Sequence[RelayAccountStatus]) -> Iterator[str]:
-    healthy = relayed_chains(accounts)
     for each in accounts:
         # Without another account on its chain it is a problem.
-        if not each.is_healthy and (each.duty != "deliver" or each.chain in healthy):
+        is_problem = each.duty in _NEEDED_DUTIES and each.chain not in healthy_chains(
+            accounts, each.duty
+        )
+        if not (each.is_healthy or is_problem):
             yield f"relay account to {each.duty} on {each.chain}, {_account_reason(each)}"
 
 

@@ -7,9 +7,12 @@ from sqlalchemy import Connection, func, select
 
 from indexer.config.networks import Network
 from indexer.config.senders import RELAY, SERVER, SPONSOR, WEBHOOKS, named_senders
-from indexer.policy.relay_accounts import SILENT_SECONDS, account_statuses
+from indexer.policy.relay_accounts import SILENT_SECONDS, Duty, account_statuses
 from warehouse_schema.queries import seconds_since
 from warehouse_schema.relay import webhook_senders
+
+_SENDERS: Mapping[Duty, str] = {"deliver": RELAY, "sponsor": SPONSOR}
+"""Submissions have no key, and so no variable, of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,9 @@ def silent_senders(
 def _reports(conn: Connection) -> dict[str, float]:
     """Sender → seconds since the last report of any account or process of it."""
     seen = [
-        (f"{RELAY if each.duty == 'deliver' else SPONSOR} {each.chain}", each.seen_ago)
+        (f"{_SENDERS[each.duty]} {each.chain}", each.seen_ago)
         for each in account_statuses(conn)
+        if each.duty in _SENDERS
     ]
     webhooks = conn.scalar(select(seconds_since(func.max(webhook_senders.c.seen_at))))
     if webhooks is not None:

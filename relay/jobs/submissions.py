@@ -20,12 +20,13 @@ from indexer.chains.stellar.account_state import (
 from indexer.config.networks import StellarChain
 from indexer.errors import IndexerError, PermanentChainError, RetryableChainError
 from indexer.policy.paid_failures import paid_failures
+from indexer.policy.relay_accounts import AccountProblem
 from relay import slots
 from relay.account import TurnReport
 from relay.jobs.obstacles import PaymentObstacle, set_obstacle
 from relay.jobs.preflight import submission_problem
 from relay.jobs.submission_queue import QueuedSubmission, oldest_waiting, waiting_submissions
-from relay.keys import StellarKey
+from relay.keys import StellarKey, stellar_address
 from relay.limits import Backoff, SpendLimits
 from relay.nonces import (
     AccountId,
@@ -38,6 +39,7 @@ from relay.nonces import (
     SlotStep,
 )
 from relay.senders.stellar_signing import read_header, sign_fee_bump
+from relay.status import AccountHealth, health_of, set_health
 from warehouse_schema.identifiers import Height, NativeAmount, Stroops, TxHash, UnixSeconds
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,8 @@ BID = Stroops(10_000)
 """Bid of a first fee bump, per operation; each replacement bids ten times that, the minimum
 for which the core's queue replaces a transaction."""
 MAX_ATTEMPTS = 4
+LEAST_COST = Stroops(2 * BID)
+"""Of a submission: a fee bump pays its bid for each operation and for itself."""
 RESUMES = "nothing more is paid for until the next UTC day"
 _PURPOSE: JobPurpose = "submit"
 
@@ -115,12 +119,46 @@ class Submitter:
     def turn(self, conn: Connection) -> TurnReport:
         """Advance every submission as far as possible now. Raises errors of nodes."""
         turn = TurnReport()
+        self._advance(conn, turn)
+        with conn.begin():
+            self._write_health(conn, None, None)
+        return turn
+
+    def report_unhealthy(self, conn: Connection, error: IndexerError) -> None:
+        """Write the reason why no turn is possible."""
+        with conn.begin():
+            self._write_health(conn, str(error), "node")
+
+    def _write_health(
+        self, conn: Connection, reason: str | None, problem: AccountProblem | None
+    ) -> None:
+        """Report submissions: their own budget, and what the account that pays reported last."""
+        payer = health_of(conn, AccountId(self._chain.id, stellar_address(self._key)))
+        spent, budget = self._spent_today(conn), self._limits.budget
+        if reason is None and payer is not None and payer.problem != "budget":
+            reason, problem = payer.reason, payer.problem
+        if reason is None and spent + LEAST_COST > budget:
+            reason = f"the day's budget of {budget} stroops for submissions is used up"
+            problem = "budget"
+        health = AccountHealth(
+            duty="submit",
+            reason=reason,
+            balance=None if payer is None else payer.balance,
+            spent_today=spent,
+            open=len(slots.open_slots_for(conn, self._chain.id, _PURPOSE)),
+            budget=budget,
+            floor=self._limits.floor,
+            problem=problem,
+        )
+        set_health(conn, self.account, health)
+
+    def _advance(self, conn: Connection, turn: TurnReport) -> None:
         with conn.begin():
             # Bounds the cost of a turn by what is open, not by all that ever was.
             self._since = oldest_waiting(conn, self._chain.id, self._since)
             queued = waiting_submissions(conn, self._chain.id, self._since)
         if not queued:
-            return turn
+            return
         waiting = {each.tx: each for each in queued}
         bumps = [each.tx for one in self._open(conn, waiting) for each in one.slot.attempts]
         applied, window = self._nodes.find_applied([*waiting, *bumps])
@@ -139,10 +177,6 @@ class Submitter:
                 turn.sent += 1
         if error is not None:
             raise error
-        return turn
-
-    def report_unhealthy(self, conn: Connection, error: IndexerError) -> None:
-        """Nothing: the account that pays reports its own health."""
 
     def _open(
         self, conn: Connection, waiting: Mapping[TxHash, QueuedSubmission]
@@ -187,6 +221,7 @@ class Submitter:
             with conn.begin():
                 if not is_free and self._is_over_budget(conn, signed.max_cost):
                     turn.refused.append(f"submit {tx}: over the day's budget")
+                    turn.unaffordable += 1
                     continue
                 slots.open_slot(conn, AccountId(self._chain.id, tx), slot, signed.max_cost)
                 set_obstacle(conn, each.transfer, None)
@@ -233,6 +268,7 @@ class Submitter:
             if self._is_over_budget(conn, Stroops(0)):
                 transaction.rollback()
                 turn.refused.append(f"replacing {queued.tx}: over the day's budget")
+                turn.unaffordable += 1
                 return
         turn.replaced += 1
 
@@ -252,5 +288,7 @@ class Submitter:
         )
 
     def _is_over_budget(self, conn: Connection, cost: NativeAmount) -> bool:
-        spent = slots.spent_today(conn, self._chain.id, purpose=_PURPOSE)
-        return spent + cost > self._limits.budget
+        return self._spent_today(conn) + cost > self._limits.budget
+
+    def _spent_today(self, conn: Connection) -> NativeAmount:
+        return slots.spent_today(conn, self._chain.id, purpose=_PURPOSE)

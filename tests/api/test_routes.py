@@ -116,7 +116,7 @@ def test_relayed_ends_are_unavailable_without_relay(client, rows):
     assert arrives["usdc-send", STELLAR], "a payment is there at once"
     insert_sender(rows, STELLAR)
     begins, arrives = ends(client, "source_chains"), ends(client, "dest_chains")
-    assert (begins["usdc-send", STELLAR], arrives["usdc-deposit", STELLAR]) == (True, True)
+    assert (begins["usdc-send", STELLAR], arrives["usdc-deposit", STELLAR]) == (False, True)
     assert not arrives["usdc-withdraw", SEPOLIA]
 
 
@@ -135,7 +135,22 @@ def test_one_healthy_account_is_enough(client, rows, sender, available):
     unwell = {"well": False, "reason": "it stopped"}
     insert_sender(rows, STELLAR, account="another", **unwell)
     insert_sender(rows, STELLAR, **sender)
+    assert ends(client, "dest_chains")["usdc-deposit", STELLAR] is available
+
+
+@pytest.mark.parametrize(
+    ("report", "available"),
+    [
+        ({}, True),
+        ({"silent_seconds": 125}, False),
+        ({"well": False, "reason": "the day's budget is used up"}, False),
+    ],
+)
+def test_transfers_from_stellar_need_submissions(client, rows, report, available):
+    insert_cursor(rows, STELLAR, relayed=False)
+    insert_sender(rows, STELLAR, account="submissions", duty="submit", **report)
     assert ends(client, "source_chains")["usdc-send", STELLAR] is available
+    assert not ends(client, "dest_chains")["usdc-deposit", STELLAR], "it delivers nothing"
 
 
 def test_etag_changes_with_a_chain(client, rows):

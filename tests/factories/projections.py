@@ -281,6 +281,8 @@ def insert_cursor(
     connection.execute(insert(facts.cursors).values(row))
     if relayed:
         insert_sender(connection, chain)
+    if relayed and chain.startswith("stellar:"):
+        insert_sender(connection, chain, account="submissions", duty="submit")
 
 
 def insert_sender(

@@ -15,7 +15,7 @@ from indexer.config.settings import load_settings
 from indexer.errors import ConfigurationError
 from indexer.policy.relay_accounts import account_statuses
 from indexer.policy.sponsorship import all_sponsors
-from indexer.service_status.availability import relayed_chains
+from indexer.service_status.availability import healthy_chains
 from relay.keys import LocalEvmKey, LocalStellarKey, evm_address
 from relay.nonces import AccountId
 from relay.rotation import account_uses, retire_account
@@ -75,7 +75,7 @@ def test_evm_account_is_replaced_while_messages_arrive(stand: Stand) -> None:
     assert next_steps(stand)[OLD] == "draining: transactions that are not final: 3"
     with stand.engine.connect() as conn:
         # The api offers the route all the time.
-        assert relayed_chains(account_statuses(conn)) == {stand.chain.id}
+        assert healthy_chains(account_statuses(conn), "deliver") == {stand.chain.id}
     stand.ingest()
     assert (stand.turns(old).confirmed, stand.turns(new).confirmed) == (3, 3)
     assert next_steps(stand) == {

@@ -16,15 +16,19 @@ from devnet.stellar.accounts import address as resident
 from indexer.chains.stellar.account_state import AccountFunds, StellarAccountNodes
 from indexer.errors import NodeUnavailable
 from indexer.policy.paid_failures import MAX_PAID_FAILURES
+from indexer.policy.relay_accounts import AccountProblem
 from indexer.transfers.fold import fold_transfer
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.load import load_transfers
+from relay import status
 from relay.account import TurnReport
 from relay.jobs.submission_queue import oldest_waiting, waiting_submissions
-from relay.jobs.submissions import REPLACE_SECONDS, Submitter
+from relay.jobs.submissions import LEAST_COST, REPLACE_SECONDS, Submitter
 from relay.keys import LocalStellarKey
 from relay.leases import account_session
 from relay.limits import SpendLimits
+from relay.nonces import AccountId
+from relay.status import AccountHealth, set_health
 from tests.factories.intake import ask
 from tests.factories.relay import signed as sign
 from tests.factories.stage_history import make_terms
@@ -116,6 +120,11 @@ def spent(stand: LedgerStand, signed: Signed) -> int:
     account = stand.chain.account(signed.owner.public_key)
     assert account is not None
     return 1000 * UNIT - account.balance
+
+
+def health_of(stand: LedgerStand, sender: Submitter) -> Any:
+    with stand.engine.connect() as conn:
+        return status.health_of(conn, sender.account)
 
 
 def outcomes(stand: LedgerStand, signed: Signed) -> list[str | None]:
@@ -271,6 +280,69 @@ def stage_and_reason(stand: LedgerStand, signed: Signed) -> tuple[str, str | Non
         [loaded] = load_transfers(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
     progress = fold_transfer(loaded.inputs)
     return progress.stage, progress.reason
+
+
+def test_submissions_report_their_own_budget(stand: LedgerStand):
+    sender = submitter(stand)
+    turns(stand, sender)
+    row = health_of(stand, sender)
+    assert (row.duty, row.well, row.spent_today, row.open) == ("submit", True, 0, 0)
+    accepted(stand)
+    turns(stand, sender)
+    reserved = health_of(stand, sender)
+    assert (reserved.spent_today, reserved.open) == (LEAST_COST, 1)
+    stand.close()
+    turns(stand, sender)
+    charged = health_of(stand, sender)
+    assert 0 < charged.spent_today < reserved.spent_today
+    assert (charged.well, charged.open) == (True, 0)
+
+
+def test_submissions_without_budget_are_unhealthy(stand: LedgerStand):
+    budget = Stroops(2 * LEAST_COST - 1)
+    sender = submitter(stand, limits=replace(LIMITS, budget=budget))
+    for _ in range(2):
+        accepted(stand)
+    turn = turns(stand, sender)
+    assert (turn.opened, turn.unaffordable) == (1, 1)
+    row = health_of(stand, sender)
+    reason = f"the day's budget of {budget} stroops for submissions is used up"
+    assert (row.problem, row.reason) == ("budget", reason)
+
+
+@pytest.mark.parametrize("problem", ["balance", "halted", "unrecorded", "node", "budget"])
+def test_submissions_report_what_their_payer_cannot(stand: LedgerStand, problem: AccountProblem):
+    """Its budget alone is of other transactions."""
+    sender = submitter(stand)
+    payer = AccountId(STELLAR.id, keypair("payer of owners").public_key)
+    with stand.engine.begin() as conn:
+        set_health(
+            conn,
+            payer,
+            AccountHealth(
+                duty="deliver",
+                reason=f"{problem} of the payer",
+                balance=Stroops(7),
+                spent_today=Stroops(0),
+                open=0,
+                budget=LIMITS.budget,
+                floor=LIMITS.floor,
+                problem=problem,
+            ),
+        )
+    turns(stand, sender)
+    row = health_of(stand, sender)
+    assert row.balance == 7
+    expected = (None, None) if problem == "budget" else (problem, f"{problem} of the payer")
+    assert (row.problem, row.reason) == expected
+
+
+def test_submissions_without_a_node_are_unhealthy(stand: LedgerStand):
+    sender = submitter(stand)
+    with account_session(stand.relay_engine, sender.account) as conn:
+        sender.report_unhealthy(conn, NodeUnavailable("no answer"))
+    row = health_of(stand, sender)
+    assert (row.problem, row.reason) == ("node", "no answer")
 
 
 def test_submission_past_bounds_expires(stand: LedgerStand):

@@ -228,6 +228,13 @@ def test_problem_names_key_place_and_fix(text: str, message: str, tmp_path: Path
     assert given.explain(str(refused.value)) == message
 
 
+def test_variable_of_any_chain_gets_its_key(tmp_path: Path) -> None:
+    given = configure(tmp_path, GOOD)
+    explained = given.explain("Name a node in ISTHMUS_RPC_<CHAIN>.")
+    assert explained == "Name a node in ISTHMUS_RPC_<CHAIN> (chains.<CHAIN>.rpc)."
+    assert load_configuration({}).explain("ISTHMUS_RPC_<CHAIN>") == "ISTHMUS_RPC_<CHAIN>"
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -93,7 +93,7 @@ FAULTS: Mapping[str, Mapping[str, str | None]] = {
     "RelayAccountHalted": account("halted"),
     "RelayNotReconciled": account("unrecorded"),
     "RelayNodesFailing": account("node"),
-    "RelaySilent": {'isthmus_relay_account_silent_seconds{chain="evm",account="a"}': "120x80"},
+    "RelaySilent": {'isthmus_relay_account_silent_seconds{chain="evm",account="a"}': "130x80"},
     "RelaySlotStuck": {'isthmus_relay_slot_oldest_seconds{chain="evm"}': "3700x80"},
     "WebhookReceiverFailing": {'isthmus_webhooks_unwell{state="failing"}': "1x80"},
     "WebhookSenderSilent": {"isthmus_webhook_sender_silent_seconds": "90x80"},

@@ -42,7 +42,7 @@ WELL = ChainStatus(
         pytest.param(
             {"unfollowed_seconds": 2.1},
             "NOT_FOLLOWED",
-            "its follower's process has been gone for 2 s",
+            "its follower has been gone or hung for 2 s",
             id="not_replaced",
         ),
         pytest.param(

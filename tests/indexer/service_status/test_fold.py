@@ -109,6 +109,27 @@ def test_relay_account_that_cannot_send_is_a_problem(well: Connection):
     assert {each.lane.route: each.available for each in status.lanes}["usdc-withdraw"] is False
 
 
+def test_submissions_without_budget_are_a_problem(well: Connection):
+    report = relay.health.c.duty == "submit"
+    reason = "the day's budget is used up"
+    well.execute(
+        update(relay.health).where(report).values(well=False, reason=reason, problem="budget")
+    )
+    status = read(well)
+    assert status.sentence == (
+        f"Some transfers are not moving: the relayer of {STELLAR} is not available right now."
+    )
+    assert f"no relay account can submit on {STELLAR} (submissions: {reason})" in (
+        status.operator_sentence
+    )
+    assert {each.lane.route: each.available for each in status.lanes} == {
+        "usdc-deposit": True,
+        "usdc-withdraw": False,
+        "usdc-send": False,
+    }
+    assert not status.warnings
+
+
 def test_second_healthy_account_leaves_a_warning(well: Connection):
     insert_sender(well, SEPOLIA, account="second", silent_seconds=300)
     status = read(well)

@@ -117,6 +117,13 @@ def test_prices_before_the_first_closed_day_are_not_zero(empty_town, visits):
     assert visit.text("#orders-empty") == "No orders yet."
 
 
+def test_prices_without_offers_are_not_waited_for(empty_town, visits):
+    empty_town.begin()
+    visit = visits(empty_town).go()
+    said = "No offers, so no currency to show prices of."
+    visit.until(lambda: visit.text("#history-empty") == said)
+
+
 def header(visit, table, name):
     return visit.page.locator(f"#{table}").get_by_role("button", name=name, exact=True)
 

@@ -3729,7 +3729,8 @@ def upgrade() -> None:
             "duty",
             sa.Text(),
             nullable=False,
-            comment="deliver: what transfers need on its chain; sponsor: trustlines of owners",
+            comment="deliver: what transfers need on its chain; sponsor: trustlines of owners; "
+            "submit: what owners signed",
         ),
         sa.Column(
             "well", sa.Boolean(), nullable=False, comment="Whether it can send what comes next"
@@ -3773,7 +3774,7 @@ def upgrade() -> None:
             nullable=False,
             comment="When this was written, database clock: an old row is of a relay that is off",
         ),
-        sa.CheckConstraint("duty IN ('deliver', 'sponsor')", name=op.f("ck_health_duty")),
+        sa.CheckConstraint("duty IN ('deliver', 'sponsor', 'submit')", name=op.f("ck_health_duty")),
         sa.CheckConstraint(
             "problem IN ('halted', 'unrecorded', 'balance', 'budget', 'node', 'draining') AND reason IS NOT NULL OR problem IS NULL AND reason IS NULL",
             name=op.f("ck_health_problem"),

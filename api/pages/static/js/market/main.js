@@ -96,7 +96,13 @@ class Page {
     showTotals(asOf === null ? null : totals(offers), locked.value, locked.problem);
     this.#filters.show(this.#place.filters, choices(offers));
     if (!isSame) this.#showRates();
-    this.#history.show({ currency, history: history.value, problem: history.problem });
+    const isBookKnown = asOf !== null;
+    this.#history.show({
+      currency,
+      history: history.value,
+      isBookKnown,
+      problem: history.problem,
+    });
   }
 
   /** @param {string} address */

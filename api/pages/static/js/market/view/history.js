@@ -15,7 +15,8 @@ import { PriceChart } from "./pricechart.js";
  * What is known of a currency's prices.
  *
  * @typedef {object} Known
- * @property {string} currency
+ * @property {string} currency empty while no offer is known
+ * @property {boolean} isBookKnown whether offers are known, if only that there are none
  * @property {import("../core/history.js").History | null} history
  * @property {string} problem why it is not known; empty while it is waited for
  */
@@ -26,7 +27,13 @@ export class HistoryView {
   #days = [];
   #currency = "";
   /** What was drawn last. */
-  #drawn = { history: /** @type {Known["history"]} */ (null), rail: "", problem: "", currency: "" };
+  #drawn = {
+    history: /** @type {Known["history"]} */ (null),
+    rail: "",
+    problem: "",
+    currency: "",
+    isBookKnown: false,
+  };
   /** @type {HTMLSelectElement} */
   #rail = byId("history-rail");
   /** @type {HTMLDetailsElement} */
@@ -47,9 +54,9 @@ export class HistoryView {
   }
 
   /** @param {Known} known */
-  show({ currency, history, problem }) {
+  show({ currency, history, isBookKnown, problem }) {
     if (history !== null) this.#offer(railsOf(history), this.#rail.value);
-    const wanted = { history, rail: this.#rail.value, problem, currency };
+    const wanted = { history, rail: this.#rail.value, problem, currency, isBookKnown };
     const isDrawn = Object.entries(wanted).every(
       ([name, value]) => this.#drawn[/** @type {keyof wanted} */ (name)] === value,
     );
@@ -132,8 +139,9 @@ export class HistoryView {
 }
 
 /** @param {Known & { rail: string }} known */
-function describeNothing({ currency, history, problem, rail }) {
+function describeNothing({ currency, history, isBookKnown, problem, rail }) {
   if (problem !== "") return `Prices cannot be shown: ${problem}`;
+  if (currency === "" && isBookKnown) return "No offers, so no currency to show prices of.";
   if (currency === "" || history === null) return "Waiting for prices…";
   if (history.lastDay === null) return "No day is closed and computed yet.";
   const where = rail === "" ? "" : ` on ${rail}`;
