@@ -1,5 +1,5 @@
 """Documentation runs as it is written against a demo: docs/first-transfer.md, the wallet's program
-of docs/try-it.md, and the examples of the OpenAPI document.
+of docs/try-it.md, that of docs/without-the-service.md, and the examples of the OpenAPI document.
 """
 
 import json
@@ -12,24 +12,35 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from stellar_sdk import TransactionEnvelope
+from eth_account import Account
+from stellar_sdk import Keypair, TransactionEnvelope
 from websockets.sync.client import connect
 
+from devnet import circle
+from devnet.bridges import DUST, Bridges
 from devnet.customer_story import HOOKED
+from devnet.evm import DOMAIN, STELLAR_DOMAIN
+from devnet.evm_deployment import deploy
 from devnet.evm_node import JsonRpc
 from devnet.faucet import pay
 from devnet.local_http import local_client
-from devnet.stellar.accounts import PASSPHRASE, keypair
+from devnet.stellar.accounts import PASSPHRASE, USDC, keypair
+from devnet.stellar.client import DevnetClient
+from devnet.stellar.registry import devnet_contracts
+from devnet.world import remotes_of_evm
 from tests.memory import server_folder
 from tests.system.e2e.swagger import Json, Swagger
 from tests.system.e2e.test_demo import PROJECT, TIMEOUT, Demo, run
 
 PAGE = (PROJECT / "docs" / "first-transfer.md").read_text()
 TRY_IT = (PROJECT / "docs" / "try-it.md").read_text()
+WITHOUT = (PROJECT / "docs" / "without-the-service.md").read_text()
 BLOCK = re.compile(r"(?:Save as `([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DEMO = "make demo\n"
 """The block that the fixture runs."""
 LANGUAGES = {"python", "js", "sh"}
+AMOUNT = 5 * 10**6
+"""Base units of USDC on the EVM chain."""
 ARRIVED = re.compile(r"^(?:4\.9\d* USDC|499\d{5} base units) arrived$", re.MULTILINE)
 
 
@@ -95,6 +106,54 @@ def test_program_of_a_wallet_sends_as_written(
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[-1].startswith("COMPLETED "), done.stdout
+
+
+@pytest.mark.timeout(3 * TIMEOUT)
+@pytest.mark.parametrize("dest", ["stellar", "evm"])
+def test_burn_of_no_transfer_is_delivered_as_written(demo: Demo, tmp_path: Path, dest: str) -> None:
+    """The relay delivers no burn that belongs to no transfer, so the program alone can."""
+    [(name, program)] = re.findall(
+        r"^Save as `([\w.]+)`:\n\n```python\n(.*?)^```", WITHOUT, re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / name).write_text(program)
+    evm_url, stellar_url = chains(demo)
+    keys = new_keys(demo)
+    wallet, owner = Account.from_key(keys["EVM_KEY"]), Keypair.from_secret(keys["STELLAR_KEY"])
+    with (
+        deploy(evm_url, remotes_of_evm()) as evm,
+        DevnetClient(stellar_url) as stellar,
+        circle.reading(evm_url, stellar_url) as attestations,
+        circle.serving(0, attestations) as iris,
+    ):
+        bridges, at = Bridges(evm, stellar), evm.addresses
+        if dest == "stellar":
+            fee = circle.fast_fee(AMOUNT)
+            arriving = (AMOUNT - fee) * DUST
+            burned = bridges.burn_on_evm(wallet, owner.public_key, AMOUNT, max_fee=fee)
+            domain, node, key = DOMAIN, stellar_url, owner.secret
+            contract = devnet_contracts().cctp_forwarder
+        else:
+            arriving = AMOUNT
+            burned = bridges.burn_on_stellar(owner, wallet.address, AMOUNT * DUST)
+            domain, node, key = STELLAR_DOMAIN, evm_url, keys["EVM_KEY"]
+            contract = at.message_transmitter
+
+        def balance() -> int:
+            if dest == "evm":
+                return evm.balance_of(at.usdc, wallet.address)
+            return stellar.balance(owner.public_key, USDC)
+
+        before = balance()
+        done = subprocess.run(
+            [str(PROJECT / ".venv/bin/python"), name, str(domain), burned.movement.source_tx],
+            cwd=tmp_path,
+            env={**os.environ, "IRIS": iris, "NODE": node, "CONTRACT": contract, "KEY": key},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+        assert (done.returncode, done.stdout) == (0, "delivered\n"), done.stderr
+        assert balance() - before == arriving
 
 
 def new_keys(demo: Demo) -> dict[str, str]:

@@ -56,7 +56,7 @@ def test_deposit_is_paid_with_an_evm_wallet(bridge, owners):
     transfer = who.start()
     assert who.visit.text("h1#transfer-title") == "Deposit of 12.5 USDC"
     assert who.stage() == "Waiting for your signature"
-    assert who.visit.text("#stage-text").endswith("Now it waits for you.")
+    assert who.visit.text("#stage-text").endswith("Waiting for you.")
     who.evm.declines = True
     who.button(PAY).click()
     who.visit.until(lambda: who.visit.text("#action-says") == f"{EVM_NAME}: you declined.")
@@ -154,7 +154,8 @@ def test_short_payment_is_asked_for_the_rest(bridge, owners):
     assert shown["Amount"] == "9 Copy"
     address = shown["Address"].split()[0]
     evm = bridge.world.evm
-    assert shown["USDC is the token"] == evm.addresses.usdc
+    assert shown["Token contract of USDC"] == f"{evm.addresses.usdc} Copy"
+    assert shown["Refunds go to"] == who.evm.account.address.lower()
     evm.transfer(who.evm.account, evm.addresses.usdc, address, 4 * UNIT)
     who.visit.until(lambda: "below the amount" in who.visit.text("#stage-reason"), SECONDS)
     who.visit.until(lambda: who.facts("#action-body").get("Amount") == "5 Copy", SECONDS)

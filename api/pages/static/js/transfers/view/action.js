@@ -193,15 +193,17 @@ function isPayment(action) {
  * @param {Transfer} transfer
  * @param {ToPay} action
  */
-function paymentParts({ route }, { chain, asset, address, amount }) {
+function paymentParts({ route, source_address }, { chain, asset, address, amount }) {
   const coin = coinOf(route);
   const token = asset.split(":").at(-1) ?? "";
   return [
     make(
       "p",
       {},
-      `Send ${formatCoin(amount, chain, coin)} on ${chainName(chain)} to this address, from any wallet. ` +
-        "What is too much, too little, late or in another token is returned.",
+      `Send ${formatCoin(amount, chain, coin)} on ${chainName(chain)} to this address, from any wallet ` +
+        "or exchange. Payments add up until the transfer expires. What is too much is refunded, and " +
+        "what is late; at expiry also what is too little. Other tokens and amounts below the route's " +
+        "minimum are refunded by an operator.",
     ),
     make(
       "div",
@@ -213,7 +215,8 @@ function paymentParts({ route }, { chain, asset, address, amount }) {
           copyable(formatCoin(amount, chain, "").trim().replaceAll(",", ""), "the amount"),
         ],
         ["Address", copyable(address, "the deposit address")],
-        [`${coin} is the token`, make("code", { class: "address" }, token)],
+        [`Token contract of ${coin}`, copyable(token, "the token contract")],
+        ["Refunds go to", make("code", { class: "address" }, source_address)],
       ]),
     ),
   ];

@@ -103,6 +103,10 @@ export class StartView {
     return ends ?? [];
   }
 
+  get #isByAddress() {
+    return !byId("funding").hidden && this.#field("funding_mode").checked;
+  }
+
   get #source() {
     const ends = this.#route?.source_chains ?? [];
     return ends.find(({ chain }) => chain === this.#field("chain").value) ?? ends[0];
@@ -125,9 +129,13 @@ export class StartView {
     const source = this.#source;
     const isDeposit = this.#direction === "deposit";
     byId("funding").hidden = !isDeposit || !source?.funding_modes.includes("deposit_address");
+    byId("refund-note").hidden = !this.#isByAddress;
     byId("address-wallets").hidden = !isDeposit && this.#direction !== "withdraw";
     setText(byId("chain-label"), isDeposit ? "From" : "To");
-    setText(byId("address-label"), ASKED[this.#direction]);
+    setText(
+      byId("address-label"),
+      this.#isByAddress ? "EVM address that gets refunds" : ASKED[this.#direction],
+    );
     setText(byId("amount-coin"), coinOf(this.#route?.id ?? ""));
     setText(byId("amount-limits"), source === undefined ? "" : `(${limits(source)})`);
   }
@@ -173,12 +181,11 @@ export class StartView {
     const address = this.#field("address").value.trim();
     const wanted = { route: route.id, amount_in: String(units), source_chain: source.chain };
     if (route.direction === "deposit") {
-      const isAddress = !byId("funding").hidden && this.#field("funding_mode").checked;
       return {
         ...wanted,
         source_address: address,
         dest_address: account,
-        funding_mode: isAddress ? "deposit_address" : "direct",
+        funding_mode: this.#isByAddress ? "deposit_address" : "direct",
       };
     }
     return {
