@@ -29,7 +29,7 @@ class RunState:
     moved_at: float | None = None
     """Unix seconds of the last progress that a run reported; None: never."""
     held: str | None = None
-    """Why no run may start; None if one may."""
+    """Why the last one gave up for good; None if a retry may help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +67,22 @@ def next_step(
 
     `runs` are those in flight and the latest that ended, newest first. `now`, and when the code
     server's process began, are in unix seconds: settings and build are those of that process, so a
-    permanent error of an earlier one may be mended. The request's run key names the run that ended
+    permanent error or hold of an earlier one may be mended. The request's run key names the run that ended
     last, so two decisions about one end start one run.
     """
     running = next((run for run in runs if run.in_flight), None)
     if running is not None:
         return dg.SkipReason(f"{running.status.value}: {state.where}")
-    by_hand = f"Launch the job by hand once that is mended; {state.where}"
-    if state.held is not None:
-        return dg.SkipReason(f"on hold: {state.held}. {by_hand}")
     if not runs:
         return dg.RunRequest(run_key="first")
     latest = runs[0]
-    if latest.permanent_error and _ended_since(latest, process_started_at):
+    stopped_by = None if state.held is None else f"on hold: {state.held}"
+    if stopped_by is None and latest.permanent_error:
+        stopped_by = f"run {latest.run_id} ended with {latest.permanent_error}"
+    if stopped_by is not None and _ended_since(latest, process_started_at):
         return dg.SkipReason(
-            f"run {latest.run_id} ended with {latest.permanent_error}. Mend that, then restart "
-            f"the code server or launch the job by hand; {state.where}"
+            f"{stopped_by}. Mend that, then restart the code server or launch the job by hand; "
+            f"{state.where}"
         )
     failures = 0
     while failures < len(runs) and runs[failures].achieved_nothing(state.moved_at):

@@ -69,10 +69,13 @@ def health_of(conn: Connection, account: AccountId) -> Row[Any] | None:
 
 
 def describe(row: Row[Any]) -> str:
-    """A row of `all_health` for people: amounts in ether or XLM."""
+    """A row of `all_health` for people: amounts in ether or XLM.
+
+    On Stellar the reserve of the account, which an explorer's balance contains, cannot be spent.
+    """
     balance = "unknown" if row.balance is None else _coins(row.chain, row.balance)
     return (
-        f"{row.chain} {row.account}: balance {balance}; "
+        f"{row.chain} {row.account} ({row.duty}): spendable {balance}; "
         f"spent today {_coins(row.chain, row.spent_today)} of {_coins(row.chain, row.budget)}; "
         f"{row.open} open; {row.seen_ago:.0f} s ago"
     )

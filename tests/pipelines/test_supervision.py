@@ -105,9 +105,13 @@ def test_unstarted_failed_run_counts_as_failed():
     assert "next start in 5 s" in reason(step)
 
 
-def test_chain_on_hold_is_not_started():
-    step = next_step(make_standing(held="reorg of 99 blocks"), [], NOW)
-    assert "on hold: reorg of 99 blocks. Launch the job by hand" in reason(step)
+def test_chain_on_hold_waits_for_a_restart_of_the_code_server():
+    held, stopped = make_standing(held="reorg of 99 blocks"), make_run(**LONG_AGO)
+    step = next_step(held, [stopped], NOW)
+    assert "on hold: reorg of 99 blocks. Mend that, then restart the code server" in reason(step)
+    assert isinstance(next_step(held, [stopped], NOW, 906.0), dg.RunRequest)
+    tried = make_run(ended_at=1_009.0)
+    assert "on hold" in reason(next_step(held, [tried, stopped], NOW, 906.0)), "once a restart"
 
 
 def test_permanent_error_stops_restarts_until_a_newer_run():
