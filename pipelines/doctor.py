@@ -58,7 +58,8 @@ LOCATIONS = Check(
 SERVERS = Check(
     "dagster.servers",
     "A code server answers at each configured host and port.",
-    "Start it: `isthmus code-server`, the relay's with `--relay`.",
+    "Start the process code-server, or relay-server, of systemd or `isthmus up` (commands: "
+    "docs/operations/alerts.md); of neither, `isthmus code-server`, the relay's with `--relay`.",
 )
 
 

@@ -67,8 +67,8 @@ def next_step(
 
     `runs` are those in flight and the latest that ended, newest first. `now`, and when the code
     server's process began, are in unix seconds: settings and build are those of that process, so a
-    permanent error or hold of an earlier one may be mended. The request's run key names the run that ended
-    last, so two decisions about one end start one run.
+    permanent error or hold of an earlier one may be mended. The request's run key names the run
+    that ended last, so two decisions about one end start one run.
     """
     running = next((run for run in runs if run.in_flight), None)
     if running is not None:

@@ -19,7 +19,7 @@ take a lease nor keep another process from it.
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -53,6 +53,8 @@ POLL_SECONDS = 0.2
 """Between two attempts of a standby."""
 HEARTBEAT_SECONDS = 1.0
 """Of a standby, for people."""
+_LOST_FOR = timedelta(days=1)
+"""So long an expired lease is shown, for people."""
 _GONE_SECONDS = 5.0
 """A standby without a heartbeat for so long is not there."""
 _BLOCKED_MILLISECONDS = 50
@@ -319,35 +321,45 @@ class LeaseState:
 
     name: LeaseName
     active: LeaseProcess | None
-    standbys: tuple[LeaseProcess, ...]
+    standbys: tuple[LeaseProcess, ...] = ()
+    lost: LeaseProcess | None = None
+    """Had the lease until it expired, less than a day ago: it was killed, hangs, or is cut off."""
 
     def __str__(self) -> str:
         active = "no process" if self.active is None else str(self.active)
-        return ", ".join([f"{self.name}: {active}", *(f"standby {each}" for each in self.standbys)])
+        lost = [] if self.lost is None else [f"gone or hung {self.lost}"]
+        standbys = [f"standby {each}" for each in self.standbys]
+        return ", ".join([f"{self.name}: {active}", *lost, *standbys])
 
 
 def lease_states(
     conn: Connection, tables: LeaseTables, *kinds: int, name: str | None = None
 ) -> list[LeaseState]:
-    """Leases of these kinds that a process has or waits for, by name."""
+    """Leases of these kinds that a process has, lost lately or waits for, by name."""
     found: dict[LeaseName, LeaseState] = {}
-    active, standbys = tables.leases, tables.standbys
-    for table, is_there in (
-        (active, active.c.expires_at > func.clock_timestamp()),
-        (standbys, _is_seen(standbys)),
+    held, standbys = tables.leases.c, tables.standbys
+    age = func.clock_timestamp() - held.expires_at
+    for table, is_there, is_lost in (
+        (tables.leases, age < _LOST_FOR, age > timedelta()),
+        (standbys, _is_seen(standbys), literal(False)),
     ):
         columns = table.c
-        query = select(columns.kind, columns.name, columns.host, columns.pid, columns.since)
+        query = select(
+            *(columns.kind, columns.name, columns.host, columns.pid, columns.since),
+            is_lost.label("is_lost"),
+        )
         query = query.where(columns.kind.in_(kinds), is_there).order_by(columns.since)
         if name is not None:
             query = query.where(columns.name == name)
         for row in conn.execute(query):
             key, process = LeaseName(row.kind, row.name), LeaseProcess(row.host, row.pid, row.since)
-            before = found.get(key, LeaseState(key, None, ()))
-            if table is active:
-                found[key] = LeaseState(key, process, ())
+            before = found.get(key, LeaseState(key, None))
+            if table is standbys:
+                found[key] = replace(before, standbys=(*before.standbys, process))
+            elif row.is_lost:
+                found[key] = replace(before, lost=process)
             else:
-                found[key] = LeaseState(key, before.active, (*before.standbys, process))
+                found[key] = replace(before, active=process)
     return [found[key] for key in sorted(found)]
 
 

@@ -75,7 +75,10 @@ def assess(chain: Chain, status: ChainStatus) -> ChainHealth:
         reason, detail = "ON_HOLD", f"on hold: {status.held}"
     elif (status.unfollowed_seconds or 0.0) > _UNFOLLOWED_SECONDS:
         since = f"{status.unfollowed_seconds:.0f} s"
-        reason, detail = "NOT_FOLLOWED", f"its follower has been gone or hung for {since}"
+        reason, detail = (
+            "NOT_FOLLOWED",
+            f"its follower has been gone or hung for {since}",
+        )
     elif silent > limit:
         reason, detail = "NOT_FOLLOWED", f"its follower has not reported for {silent:.0f} s"
     elif idle > limit and status.failure is not None:

@@ -244,6 +244,18 @@ def test_standbys_are_shown_until_they_go(first: Connection) -> None:
         assert first.scalar(text("SELECT count(*) FROM locks.standbys")) == 1
 
 
+def test_holder_that_lost_its_lease_is_shown_for_a_day(first: Connection) -> None:
+    assert take(first) is not None
+    expire(first)
+    with first.begin():
+        [state] = lease_states(first, INDEXER_LEASES, locks.FOLLOWER)
+        assert state.active is None
+        assert state.lost is not None
+        assert f"{NAME}: no process, gone or hung {state.lost.host}:1 since" in str(state)
+        first.execute(text("UPDATE locks.leases SET expires_at = now() - interval '25 h'"))
+        assert lease_states(first, INDEXER_LEASES, locks.FOLLOWER) == []
+
+
 @pytest.fixture
 def login(engine: Engine, database: URL) -> Iterator[URL]:
     """URL of a database user without a role; tests add it to the one that they need."""

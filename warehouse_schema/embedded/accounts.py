@@ -41,8 +41,8 @@ def check_way_to_data(account: SystemUser, data: Path) -> None:
     if barrier is not None:
         raise FolderNotUsable(
             f"you are root, so Postgres runs as user {account.name}, who may not enter "
-            f"{barrier}. Set ISTHMUS_HOME to a folder that every user can reach, such as "
-            "/var/lib/isthmus, or run as another user."
+            f"{barrier}. Work in a folder that every user can reach, such as /srv/isthmus, name "
+            "one in ISTHMUS_HOME, or run as another user."
         )
 
 
