@@ -12,7 +12,9 @@ from stellar_sdk import Keypair, scval
 
 from devnet.expectations import Terms, TermsKey
 from devnet.order_book import OrderBook, payee_hash
+from devnet.stellar.accounts import ADMIN, PROTOCOL_FEES, USDC, address, keypair
 from devnet.stellar.client import DevnetClient
+from devnet.stellar.genesis import BOND_BPS, MAX_OPEN, ORDER_TTL
 from devnet.stellar.registry import devnet_contracts
 from tests.factories.book import usdc
 from tests.factories.stellar_process import StellarProcess
@@ -61,8 +63,8 @@ def chain() -> Iterator[Chain]:
 
 
 @pytest.fixture
-def program(town, visits, chain):
-    """Call it with a direction and a language for the program that the page shows."""
+def dialog(town, visits, chain):
+    """Call it with a direction and a language for the page with the programs of an offer."""
     contracts, address = town.market.contracts, chain.provider.public_key
     with town.market.ledger():
         contracts.deposit(address, usdc(500))
@@ -78,18 +80,24 @@ def program(town, visits, chain):
         row.get_by_role("button", name="Take").click()
         visit.page.get_by_label("Order size").last.fill(AMOUNT)
         visit.page.locator("#take").get_by_role("radio", name=language).check()
-        return visit.page.locator("#take-program").text_content()
+        return visit.page
 
     return show
 
 
-def run(text, language, chain):
+def opening(page):
+    """The program that takes the offer."""
+    return page.locator("#take-program").text_content()
+
+
+def run(text, language, chain, **variables):
     environment = {
         "PATH": os.environ["PATH"],
         "RPC_URL": chain.url,
-        "SECRET_KEY": chain.taker.secret,
+        "STELLAR_KEY": chain.taker.secret,
         "PAYEE": PAYEE,
         "NO_PROXY": "127.0.0.1",
+        **variables,
     }
     done = subprocess.run(
         COMMANDS[language],
@@ -106,8 +114,8 @@ def run(text, language, chain):
 
 @pytest.mark.parametrize("language", COMMANDS)
 @pytest.mark.parametrize("direction", TERMS)
-def test_pasted_program_opens_the_order(program, chain, direction, language):
-    order_id = run(program(direction, language), language, chain)
+def test_pasted_program_opens_the_order(dialog, chain, direction, language):
+    order_id = run(opening(dialog(direction, language)), language, chain)
     order = shown_order(chain, order_id)
     assert order["provider"].address == chain.provider.public_key
     assert order["taker"].address == chain.taker.public_key
@@ -115,6 +123,35 @@ def test_pasted_program_opens_the_order(program, chain, direction, language):
     assert (order["amount"], order["rate"]) == (usdc(AMOUNT), usdc(RATES[direction]))
     expected = {"onramp": "@provider", "offramp": PAYEE}[direction]
     assert order["payee_hash"] == payee_hash(expected)
+
+
+@pytest.mark.parametrize("language", COMMANDS)
+def test_pasted_program_returns_the_usdc_of_an_unpaid_sale(dialog, chain, language):
+    page = dialog("offramp", language)
+    set_lifetime(chain, seconds=1)
+    order_id = run(opening(page), language, chain)
+    set_lifetime(chain, seconds=ORDER_TTL)
+    before = chain.client.balance(chain.taker.public_key, USDC)
+    page.get_by_text("If the provider does not pay").click()
+    expiry = page.locator("#take-expiry-program").inner_text()
+    expires_at = shown_order(chain, order_id)["expires_at"]
+    chain.client.close_ledger(close_time_ms=(expires_at + 1) * 1000)
+    assert run(expiry, language, chain, ORDER=order_id) == "Your USDC is returned."
+    assert chain.client.balance(chain.taker.public_key, USDC) == before + usdc(AMOUNT)
+
+
+def set_lifetime(chain, seconds):
+    """Of orders that are opened from now on."""
+    chain.client.invoke(
+        keypair(ADMIN),
+        devnet_contracts().escrow,
+        "set_config",
+        scval.to_address(address(ADMIN)),
+        scval.to_address(address(PROTOCOL_FEES)),
+        scval.to_uint64(seconds),
+        scval.to_uint32(BOND_BPS),
+        scval.to_uint32(MAX_OPEN),
+    )
 
 
 def shown_order(chain, order_id):
@@ -133,10 +170,11 @@ def test_amount_outside_the_offer_is_reported(town, visits):
     visit.page.get_by_role("button", name="Take").first.click()
     size = visit.page.locator("#take-amount")
     assert size.input_value() == "300"
-    assert visit.text("#take-fiat") == "You pay 305.25 USD and get 298.5 USDC"
+    assert visit.text("#take-fiat") == "You pay 305.25 USD and get 298.5 USDC, after the 0.5 % fee"
     size.fill("401")
     visit.until(lambda: "takes orders of 10 to 400 USDC" in visit.text("#take-problem"))
     assert visit.text("#take-fiat") == ""
+    assert not visit.page.locator("#take-program").is_visible(), "no program for another amount"
     assert size.get_attribute("aria-invalid") == "true"
 
 
@@ -144,7 +182,8 @@ def test_seller_of_usdc_pays_no_fee(town, visits):
     visit = visits(town).go("/?currency=USD&direction=offramp")
     visit.page.get_by_role("button", name="Take").first.click()
     visit.page.locator("#take-amount").fill("12.5")
-    visit.until(lambda: visit.text("#take-fiat") == "You pay 12.5 USDC and get 12.39 USD")
+    said = "You pay 12.5 USDC and get 12.39 USD; the provider pays the 0.2 % fee"
+    visit.until(lambda: visit.text("#take-fiat") == said)
 
 
 def test_rail_changes_the_call_and_hides_the_payee(town, visits):

@@ -31,6 +31,14 @@ import { parseUnits } from "../../shared/decimal.js";
 const SYMBOL = /^[A-Za-z0-9_]{1,32}$/;
 const ADDRESS = /^[GC][A-Z2-7]{55}$/;
 const UNIT = 10_000_000n;
+/** @type {Argument} */
+const TAKER = {
+  name: "taker",
+  type: "Address",
+  value: "your account",
+  python: "scval.to_address(taker.public_key)",
+  javascript: "new Address(taker.publicKey()).toScVal()",
+};
 
 /**
  * Arguments of `open`, in order.
@@ -58,13 +66,7 @@ export function openArguments({ entry }, rail, amount) {
           javascript: "xdr.ScVal.scvBytes(hash(Buffer.from(process.env.PAYEE)))",
         };
   return [
-    {
-      name: "taker",
-      type: "Address",
-      value: "your account",
-      python: "scval.to_address(taker.public_key)",
-      javascript: "new Address(taker.publicKey()).toScVal()",
-    },
+    TAKER,
     {
       name: "provider",
       type: "Address",
@@ -109,65 +111,143 @@ function symbol(name, value) {
 }
 
 /**
+ * Arguments of `expire`, which anyone may call for an order whose time is over: it returns to the
+ * taker what the order locked.
+ *
+ * @returns {Argument[]}
+ */
+export function expireArguments() {
+  return [
+    { ...TAKER, name: "caller" },
+    {
+      name: "order_id",
+      type: "BytesN<32>",
+      value: "id of the order",
+      python: 'scval.to_bytes(bytes.fromhex(os.environ["ORDER"]))',
+      javascript: 'xdr.ScVal.scvBytes(Buffer.from(process.env.ORDER, "hex"))',
+    },
+  ];
+}
+
+/** What the programs read, beside RPC_URL and STELLAR_KEY. */
+const READS = {
+  PAYEE: "where you take the fiat, such as your handle on the rail",
+  ORDER: "id of the order",
+};
+
+/**
+ * Lines of comments: what to install and to set.
+ *
+ * @param {string} mark
+ * @param {string} install
+ * @param {string} network
+ * @param {readonly string[]} code of the arguments
+ */
+function heading(mark, install, network, code) {
+  const read = Object.entries(READS).filter(([name]) => code.some((each) => each.includes(name)));
+  return [
+    install,
+    `RPC_URL: a Stellar RPC node of ${network}. STELLAR_KEY: of the account that takes the offer.`,
+    ...read.map(([name, meaning]) => `${name}: ${meaning}.`),
+  ]
+    .map((line) => `${mark} ${line}\n`)
+    .join("");
+}
+
+/**
  * A program that opens the order and prints its id.
  *
  * @param {Escrow} escrow
  * @param {readonly Argument[]} args
  */
-export function pythonProgram({ network, passphrase, contract }, args) {
-  const payee = args.some(({ python }) => python.includes("PAYEE"));
-  return `# pip install stellar-sdk
-# RPC_URL: a Stellar RPC node of ${network}. SECRET_KEY: of the account that takes the offer.
-${payee ? "# PAYEE: where you take the fiat, such as your handle on the rail.\n" : ""}import os
-${payee ? "from hashlib import sha256\n" : ""}
+export function pythonProgram(escrow, args) {
+  const parse = "    parse_result_xdr_fn=lambda result: scval.from_bytes(result).hex(),\n";
+  return `${pythonCall(escrow, "open", args, parse)}print(call.sign_and_submit())\n`;
+}
+
+/**
+ * A program that ends the order `ORDER` after its expiry.
+ *
+ * @param {Escrow} escrow
+ */
+export function pythonExpiry(escrow) {
+  const call = pythonCall(escrow, "expire", expireArguments(), "");
+  return `${call}call.sign_and_submit()\nprint("Your USDC is returned.")\n`;
+}
+
+/**
+ * @param {Escrow} escrow
+ * @param {string} method
+ * @param {readonly Argument[]} args
+ * @param {string} parse
+ */
+function pythonCall({ network, passphrase, contract }, method, args, parse) {
+  const code = args.map(({ python }) => python);
+  const hashes = code.some((each) => each.includes("sha256")) ? "from hashlib import sha256\n" : "";
+  return `${heading("#", "pip install stellar-sdk", network, code)}import os
+${hashes}
 from stellar_sdk import Keypair, scval
 from stellar_sdk.contract import ContractClient
 
-taker = Keypair.from_secret(os.environ["SECRET_KEY"])
+taker = Keypair.from_secret(os.environ["STELLAR_KEY"])
 escrow = ContractClient(
     "${contract}",
     os.environ["RPC_URL"],
     ${JSON.stringify(passphrase)},
 )
-order = escrow.invoke(
-    "open",
+call = escrow.invoke(
+    "${method}",
     [
 ${args.map(({ name, python }) => `        ${python},  # ${name}`).join("\n")}
     ],
     source=taker.public_key,
     signer=taker,
-    parse_result_xdr_fn=lambda result: scval.from_bytes(result).hex(),
-)
-print(order.sign_and_submit())
+${parse})
 `;
 }
 
 /**
- * The same for Node.js, as an ES module.
+ * The same as `pythonProgram` for Node.js, as an ES module.
  *
  * @param {Escrow} escrow
  * @param {readonly Argument[]} args
  */
-export function javascriptProgram({ network, passphrase, contract }, args) {
-  const payee = args.some(({ javascript }) => javascript.includes("PAYEE"));
-  const names = [
-    "Address",
-    "Keypair",
-    "contract",
-    ...(payee ? ["hash"] : []),
-    "nativeToScVal",
-    "xdr",
-  ];
-  return `// npm install @stellar/stellar-sdk
-// RPC_URL: a Stellar RPC node of ${network}. SECRET_KEY: of the account that takes the offer.
-${payee ? "// PAYEE: where you take the fiat, such as your handle on the rail.\n" : ""}import { ${names.join(", ")} } from "@stellar/stellar-sdk";
+export function javascriptProgram(escrow, args) {
+  const parse = '  parseResultXdr: (result) => Buffer.from(result.bytes()).toString("hex"),\n';
+  const call = javascriptCall(escrow, "open", args, parse);
+  return `${call}console.log((await call.signAndSend()).result);\n`;
+}
 
-const { RPC_URL, SECRET_KEY } = process.env;
-const taker = Keypair.fromSecret(SECRET_KEY);
+/**
+ * The same as `pythonExpiry` for Node.js, as an ES module.
+ *
+ * @param {Escrow} escrow
+ */
+export function javascriptExpiry(escrow) {
+  const call = javascriptCall(escrow, "expire", expireArguments(), "");
+  return `${call}await call.signAndSend();\nconsole.log("Your USDC is returned.");\n`;
+}
+
+/**
+ * @param {Escrow} escrow
+ * @param {string} method
+ * @param {readonly Argument[]} args
+ * @param {string} parse
+ */
+function javascriptCall({ network, passphrase, contract }, method, args, parse) {
+  const code = args.map(({ javascript }) => javascript);
+  const used = ["hash", "nativeToScVal"].filter((name) =>
+    code.some((each) => each.includes(`${name}(`)),
+  );
+  const names = ["Address", "Keypair", "contract", ...used, "xdr"];
+  return `${heading("//", "npm install @stellar/stellar-sdk", network, code)}import { ${names.join(", ")} } from "@stellar/stellar-sdk";
+
+const { RPC_URL, STELLAR_KEY } = process.env;
+const taker = Keypair.fromSecret(STELLAR_KEY);
 const networkPassphrase = ${JSON.stringify(passphrase)};
-const order = await contract.AssembledTransaction.build({
+const call = await contract.AssembledTransaction.build({
   contractId: "${contract}",
-  method: "open",
+  method: "${method}",
   args: [
 ${args.map(({ name, javascript }) => `    ${javascript}, // ${name}`).join("\n")}
   ],
@@ -176,9 +256,7 @@ ${args.map(({ name, javascript }) => `    ${javascript}, // ${name}`).join("\n")
   networkPassphrase,
   publicKey: taker.publicKey(),
   ...contract.basicNodeSigner(taker, networkPassphrase),
-  parseResultXdr: (result) => Buffer.from(result.bytes()).toString("hex"),
-});
-console.log((await order.signAndSend()).result);
+${parse}});
 `;
 }
 

@@ -6,9 +6,11 @@
 import { formatUnits } from "../../shared/decimal.js";
 import {
   fiatFor,
+  javascriptExpiry,
   javascriptProgram,
   netOf,
   openArguments,
+  pythonExpiry,
   pythonProgram,
   takenAmount,
 } from "../core/take.js";
@@ -55,7 +57,7 @@ export class TakeView {
     this.#amount.value = formatUnits(fits ? amount : offer.min).replaceAll(",", "");
     setText(
       byId("take-title"),
-      `${SIDES[direction]} USDC at ${formatUnits(offer.rate, 2)} ${currency} from ${shorten(provider)}`,
+      `${SIDES[direction]} USDC at ${formatUnits(offer.rate, 2)} ${currency} ${direction === "onramp" ? "from" : "to"} ${shorten(provider)}`,
     );
     setText(byId("take-about"), ABOUT[direction]);
     setText(byId("take-contract"), ESCROW.contract);
@@ -78,19 +80,20 @@ export class TakeView {
     setText(
       byId("take-problem"),
       amount === null
-        ? `This offer takes orders of ${formatUnits(offer.min)} to ${formatUnits(offer.max)} USDC.`
+        ? `This offer takes orders of ${formatUnits(offer.min)} to ${formatUnits(offer.max)} USDC: ` +
+            "a number such as 12.5."
         : "",
     );
     setText(byId("take-fiat"), amount === null ? "" : exchange(offer, amount));
-    this.#showCall(offer, amount ?? offer.min);
+    this.#showCall(offer, amount);
   }
 
   /**
    * @param {Offer} offer
-   * @param {bigint} amount
+   * @param {bigint | null} amount null: there is no call
    */
   #showCall(offer, amount) {
-    const args = this.#argumentsOf(offer, amount);
+    const args = amount === null ? [] : this.#argumentsOf(offer, amount);
     within(byId("take-arguments"), "tbody").replaceChildren(
       ...args.map(({ name, type, value }) =>
         make(
@@ -104,8 +107,12 @@ export class TakeView {
     );
     /** @type {HTMLInputElement} */
     const chosen = within(this.#dialog, "[name=language]:checked");
-    const write = chosen.value === "python" ? pythonProgram : javascriptProgram;
+    const isPython = chosen.value === "python";
+    const write = isPython ? pythonProgram : javascriptProgram;
     setText(byId("take-program"), args.length === 0 ? "" : write(ESCROW, args));
+    byId("take-call").hidden = args.length === 0;
+    byId("take-expiry").hidden = offer.entry.direction === "onramp";
+    setText(byId("take-expiry-program"), (isPython ? pythonExpiry : javascriptExpiry)(ESCROW));
   }
 
   /**
@@ -152,7 +159,8 @@ export class TakeView {
 }
 
 /**
- * What the taker pays and gets. The fee is taken from the USDC that the contract pays out.
+ * What the taker pays and gets. The fee is taken from the USDC that the contract pays out: on a
+ * sale to the provider.
  *
  * @param {Offer} offer
  * @param {bigint} amount
@@ -160,13 +168,15 @@ export class TakeView {
 function exchange(offer, amount) {
   const { currency, direction } = offer.entry;
   const fiat = `${formatUnits(fiatFor(offer, amount), 2)} ${currency}`;
-  if (direction === "offramp") return `You pay ${formatUnits(amount)} USDC and get ${fiat}`;
-  return `You pay ${fiat} and get ${formatUnits(netOf(offer, amount))} USDC`;
+  const fee = `${formatUnits(BigInt(offer.entry.feeRateBps) * 100_000n)} % fee`;
+  if (direction === "offramp")
+    return `You pay ${formatUnits(amount)} USDC and get ${fiat}; the provider pays the ${fee}`;
+  return `You pay ${fiat} and get ${formatUnits(netOf(offer, amount))} USDC, after the ${fee}`;
 }
 
 const ABOUT = {
   onramp:
-    "The contract locks the provider's USDC for you. Pay the fiat before the order expires; once the payment is verified, the contract pays you the USDC less the fee.",
+    "The contract locks the provider's USDC for you, at the provider's rate of that moment: read the order's fiat amount before you pay it. Pay before the order expires; once the payment is verified, the contract pays you the USDC less the fee.",
   offramp:
-    "The contract locks your USDC. The provider pays you the fiat before the order expires; once the payment is verified, the contract pays the USDC to the provider.",
+    "The contract locks your USDC, at the provider's rate of that moment, and only the provider may cancel. The provider pays you the fiat before the order expires; once the payment is verified, the contract pays the USDC to the provider.",
 };
