@@ -85,6 +85,7 @@ def test_healthy_service_is_shown_as_the_api_says(service, visits):
     assert len(routes) == len(shown["routes"]) > 2
     assert {row["State"] for row in routes} == {"available"}
     assert {row["Today’s median"] for row in routes} == {"none yet"}
+    assert {row["9 of 10 within"] for row in routes} == {"not known"}
     assert visit.text("#adds-up") == "add up"
     assert visit.text("#compared").endswith(" s ago")
     assert visit.text("#under-way") == "3"

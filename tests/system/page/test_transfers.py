@@ -50,7 +50,8 @@ def test_deposit_is_paid_with_an_evm_wallet(bridge, owners):
         if each["route"] == "usdc-deposit" and each["source_chain"] == "eip155:31337"
     ]
     minutes, seconds = divmod(lane["expected_seconds"], 60)
-    assert quoted["Time"].split(";")[0] == f"usually {minutes} min {seconds:02} s"
+    usual = f"usual for the networks: {minutes} min {seconds:02} s"
+    assert quoted["Time"].split("; ")[-1] == usual
     assert who.visit.text("#quote-expiry").startswith("Valid for ")
     assert who.visit.text("#quote-trustline") == ""
     transfer = who.start()
@@ -70,6 +71,7 @@ def test_deposit_is_paid_with_an_evm_wallet(bridge, owners):
     assert (
         who.facts("#transfer-facts")["Arrived"] == f"{Decimal(arrived).scaleb(-7).normalize()} USDC"
     )
+    assert who.facts("#transfer-facts")["Fee"] == "0.001625 USDC"
     assert who.facts("#transfer-facts")["Transfer id"] == transfer
     assert bridge.on_stellar(who.key.public_key) == arrived
     assert bridge.on_evm(who.payer) == 0
@@ -214,7 +216,7 @@ def test_refund_lines_name_each_token_and_the_transactions(bridge, owners):
     )
     assert who.stage() == "Refunded"
     # The transfer's coin; the other token has its line.
-    assert who.lists("#refund-facts")[0]["Returned"] == "6 USDC"
+    assert who.lists("#refund-facts")[0]["Refunded"] == "6 USDC"
     shown = who.page.locator("#refund-facts").get_by_role("button", name="Copy Transaction")
     hashes = [who.copied(button) for button in shown.all()]
     paid = {

@@ -102,6 +102,15 @@ def test_link_shows_its_recipient_before_how_to_pay(bridge, visits, paid_to_addr
     assert visit.page.locator(".qr").is_visible()
 
 
+def test_browser_without_freighter_is_told_so(bridge, visits):
+    visit = visits(bridge)
+    visit.page.goto(f"{bridge.url}/transfers")
+    visit.page.get_by_role("button", name="Sign in with Freighter").click()
+    said = "Freighter is not installed in this browser."
+    visit.until(lambda: visit.text("#sign-in-problem") == said)
+    assert not visit.page.locator("#sign-in[inert]").is_visible()
+
+
 def test_link_does_not_open_the_form_to_start_a_transfer(bridge, visits, paid_directly):
     """A transfer that is started there would pay the account of the link's author."""
     visit = visits(bridge)

@@ -28,6 +28,7 @@ import { ask, NotReached, Refused, ROOT } from "../shared/rest.js";
  * @property {boolean} available
  * @property {number} expected_seconds
  * @property {number | null} median_seconds
+ * @property {number | null} p90_seconds
  *
  * @typedef {object} Incident
  * @property {string} chain

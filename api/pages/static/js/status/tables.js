@@ -86,6 +86,7 @@ export class Tables {
       ["To", ""],
       ["Usual time", "number"],
       ["Today’s median", "number"],
+      ["9 of 10 within", "number"],
     ],
     (each, cells) => this.#showRoute(each, cells),
   );
@@ -142,11 +143,12 @@ export class Tables {
    * @param {HTMLElement[]} cells
    */
   #showRoute(lane, cells) {
-    const { median_seconds, available } = lane;
+    const { median_seconds, p90_seconds, available } = lane;
     const median = median_seconds === null ? "none yet" : formatSpan(median_seconds);
+    const most = p90_seconds === null ? "not known" : formatSpan(p90_seconds);
     const [source, dest] = [this.#name(lane.source_chain), this.#name(lane.dest_chain)];
     const usual = formatSpan(lane.expected_seconds);
-    fill(cells, [describeRoute(lane.route), "", source, dest, usual, median]);
+    fill(cells, [describeRoute(lane.route), "", source, dest, usual, median, most]);
     showState(cells[1], available, available ? "available" : "not available");
   }
 

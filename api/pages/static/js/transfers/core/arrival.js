@@ -33,11 +33,11 @@ export function usualTime(way, lanes) {
   const lane = laneOf(way, lanes);
   if (lane === undefined) return "";
   const { median_seconds: median, p90_seconds: p90, expected_seconds: expected } = lane;
-  const parts = [`usually ${formatSpan(expected)}`];
+  const parts = [];
   // A process of an older version has no 90th percentile.
   if (median != null) parts.push(`half of today's arrived within ${formatSpan(median)}`);
   if (p90 != null) parts.push(`9 of 10 of the last 30 days within ${formatSpan(p90)}`);
-  return parts.join("; ");
+  return [...parts, `usual for the networks: ${formatSpan(expected)}`].join("; ");
 }
 
 /**

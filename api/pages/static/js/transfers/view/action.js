@@ -24,6 +24,10 @@ const NO_EVM_WALLET =
   "No EVM wallet was found in this browser. Open this page in a browser that has one, " +
   "or send what is below from the address that pays, in this order.";
 
+const TWO_SIGNED =
+  " A withdrawal of USDC takes two: one that allows Circle's contract to take the amount, if it may " +
+  "not yet, then the one that sends it.";
+
 /**
  * @typedef {object} Handlers
  * @property {(wallet: EvmWallet, action: EvmCalls) => void} onPay
@@ -128,7 +132,10 @@ export class ActionView {
         return this.#callParts(transfer, action);
       case "stellar_tx":
         return this.#signParts(
-          "Sign the transaction. The service sends it and pays its fee.",
+          "Sign the transaction. The service sends it and pays its fee." +
+            (transfer.direction === "withdraw" && coinOf(transfer.route) === "USDC"
+              ? TWO_SIGNED
+              : ""),
           action,
         );
       case "stellar_trustline":

@@ -18,12 +18,15 @@ import { facts } from "./parts.js";
  * @param {string} coin
  * @returns {HTMLElement[]}
  */
-export function refundRows({ refund, source_chain }, coin) {
+export function refundRows({ refund, source_address, source_chain }, coin) {
   if (refund === null) return [];
   const decimals = decimalsOf(source_chain);
   const waits = refund.pending_below_minimum;
   /** @type {[string, string | Node][]} */
-  const sums = [["Returned", formatCoin(refund.amount, source_chain, coin)]];
+  const sums = [
+    ["Refunds go to", make("code", { class: "address" }, source_address)],
+    ["Refunded", formatCoin(refund.amount, source_chain, coin)],
+  ];
   if (waits !== "0")
     sums.push(["Too little to return alone", formatCoin(waits, source_chain, coin)]);
   for (const tx of refund.transactions)

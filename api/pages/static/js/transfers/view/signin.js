@@ -21,7 +21,7 @@ export class SignInView {
   constructor(onWallet, onSignOut) {
     this.#onWallet = onWallet;
     byId("sign-out").addEventListener("click", onSignOut);
-    byId("freighter").addEventListener("click", () => this.#try(async () => freighter));
+    byId("use-freighter").addEventListener("click", () => this.#try(async () => freighter));
     byId("seed-form").hidden = !IS_DEMO;
     byId("seed-form").addEventListener("submit", (event) => {
       event.preventDefault();

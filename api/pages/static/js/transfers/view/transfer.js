@@ -6,11 +6,11 @@
 import { chainName } from "../../shared/chains.js";
 import { formatSpan } from "../../shared/clock.js";
 import { byId, make, setText } from "../../shared/dom.js";
-import { reference, timeElement } from "../../shared/parts.js";
-import { coinOf, formatCoin } from "../core/amounts.js";
+import { copyable, reference, timeElement } from "../../shared/parts.js";
+import { coinOf, decimalsOf, formatAmount, formatCoin } from "../core/amounts.js";
 import { arrivalText, latestArrival } from "../core/arrival.js";
 import { CANCELLABLE, ENDED, REASONS, STAGES, TURNS } from "../core/words.js";
-import { end, facts } from "./parts.js";
+import { end, facts, folded } from "./parts.js";
 import { refundRows, selfFinish } from "./rest.js";
 
 /** @typedef {import("../client/api.js").Transfer} Transfer */
@@ -51,7 +51,10 @@ export class TransferView {
     document.title = `${title} · Isthmus`;
     this.#showStage(transfer);
     byId("timeline").replaceChildren(...transfer.timeline.map((step) => timelineStep(step)));
-    byId("transfer-facts").replaceChildren(facts(rows(transfer, coin)));
+    byId("transfer-facts").replaceChildren(
+      facts(rows(transfer, coin)),
+      folded("Its terms, to keep", copyable(text, "the transfer as JSON")),
+    );
     byId("refund").hidden = transfer.refund === null;
     byId("refund-facts").replaceChildren(...refundRows(transfer, coin));
     const finish = selfFinish(transfer);
@@ -61,8 +64,11 @@ export class TransferView {
   }
 
   /** @param {Transfer} transfer */
-  #showStage({ stage, stage_reason, stage_detail, turn, direction }) {
-    const { name, text } = stageWords(stage);
+  #showStage({ stage, stage_reason, stage_detail, turn, direction, funding_mode }) {
+    const { name, text: known } = stageWords(stage);
+    const isLateRefunded =
+      funding_mode === "deposit_address" && (stage === "CANCELLED" || stage === "EXPIRED");
+    const text = isLateRefunded ? `${known} Late money is refunded.` : known;
     if (byId("stage").textContent !== name) setText(byId("announcement"), `${name}. ${text}`);
     setText(byId("stage"), name);
     byId("stage").dataset.stage = stage;
@@ -71,6 +77,7 @@ export class TransferView {
     const reason = stage_reason === null ? "" : (REASONS[stage_reason] ?? stage_reason);
     setText(byId("stage-reason"), [reason, stage_detail ?? ""].filter(Boolean).join(" "));
     byId("cancel").hidden = !CANCELLABLE.has(stage);
+    byId("action").hidden = ENDED.has(stage);
     byId("transfer").dataset.direction = direction;
   }
 
@@ -122,17 +129,38 @@ function timelineStep({ stage, at, clock, chain, tx }) {
  */
 function rows(transfer, coin) {
   const { source_chain, dest_chain, amount_delivered } = transfer;
-  const arrives = amount_delivered ?? transfer.amount_out;
+  /** @type {[string, string][]} */
+  let outcome = [
+    ["Fee, at most", formatCoin(transfer.amount_fee, source_chain, coin)],
+    ["Arrives at least", formatCoin(transfer.amount_out, dest_chain, coin)],
+  ];
+  if (amount_delivered !== null)
+    outcome = [
+      ["Fee", `${formatAmount(feeTaken(transfer, amount_delivered), FINEST)} ${coin}`],
+      ["Arrived", formatCoin(amount_delivered, dest_chain, coin)],
+    ];
+  else if (ENDED.has(transfer.stage)) outcome = [];
   return [
     ["Amount", formatCoin(transfer.amount_in, source_chain, coin)],
-    ["Fee, at most", formatCoin(transfer.amount_fee, source_chain, coin)],
-    [
-      amount_delivered === null ? "Arrives at least" : "Arrived",
-      formatCoin(arrives, dest_chain, coin),
-    ],
+    ...outcome,
     ["From", end(source_chain, transfer.source_address)],
     ["To", end(dest_chain, transfer.dest_address)],
     ["Started", timeElement(transfer.started_at)],
     ["Transfer id", make("code", { class: "address" }, transfer.id)],
   ];
+}
+
+/** Decimals of the chain that has the most. */
+const FINEST = 7;
+
+/**
+ * What did not arrive, with `FINEST` decimals.
+ *
+ * @param {Transfer} transfer
+ * @param {string} delivered
+ */
+function feeTaken({ amount_in, source_chain, dest_chain }, delivered) {
+  /** @type {(amount: string, chain: string) => bigint} */
+  const fine = (amount, chain) => BigInt(amount) * 10n ** BigInt(FINEST - decimalsOf(chain));
+  return String(fine(amount_in, source_chain) - fine(delivered, dest_chain));
 }
