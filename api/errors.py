@@ -138,7 +138,7 @@ _MESSAGES = {
     "URI_TOO_LONG": "the request line is too long",
     "HEADERS_TOO_LARGE": "the headers are too many or too long",
     "NOT_IMPLEMENTED": "the transfer coding is not supported",
-    "OVERLOADED": "too many requests wait; try again later",
+    "OVERLOADED": "the service is restarting or overloaded; try again later",
     "INTERNAL": "something went wrong on our side",
 }
 

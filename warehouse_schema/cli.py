@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,10 +62,14 @@ def database() -> None:
     """Run the embedded Postgres by hand."""
 
 
-def _command(act: "Callable[[EmbeddedPostgres, str, str], int]") -> None:
-    """Register `act(postgres, name, scheme)`; an error is one sentence: 1, or 2 for a setting."""
+def _command(act: "Callable[..., int]", *, takes_arguments: bool = False) -> None:
+    """Register `act(postgres, name, scheme)`; an error is one sentence: 1, or 2 for a setting.
 
-    @database.command()
+    With `takes_arguments` it also gets every argument that is no option of all commands.
+    """
+    given = {"ignore_unknown_options": takes_arguments, "allow_extra_args": takes_arguments}
+
+    @database.command(context_settings=given)
     @click.option(
         "--data",
         type=click.Path(path_type=Path),
@@ -74,15 +78,17 @@ def _command(act: "Callable[[EmbeddedPostgres, str, str], int]") -> None:
     @click.option("--port", type=int, default=0, help="0: the last one, or a free one.")
     @click.option("--database", "name", default="isthmus", help="`start` creates it.")
     @click.option("--scheme", default="postgresql+psycopg", help="Of the URL that is printed.")
+    @click.pass_context
     @wraps(act)
-    def run(data: Path | None, port: int, name: str, scheme: str) -> int:
+    def run(context: click.Context, data: Path | None, port: int, name: str, scheme: str) -> int:
         from warehouse_schema.configuration import explain
         from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
         from warehouse_schema.location import embedded_folder
         from warehouse_schema.variables import SettingsError
 
         try:
-            return act(EmbeddedPostgres(data or embedded_folder(), port), name, scheme)
+            postgres = EmbeddedPostgres(data or embedded_folder(), port)
+            return act(postgres, name, scheme, *context.args)
         except EmbeddedPostgresError as error:
             click.echo(f"{type(error).__name__}: {error}", err=True)
             return 1
@@ -124,9 +130,9 @@ def status(postgres: "EmbeddedPostgres", name: str, scheme: str) -> int:
     return 3 if server is None else 0
 
 
-@_command
-def psql(postgres: "EmbeddedPostgres", name: str, _scheme: str) -> int:
-    """Open Postgres's own shell on it as the owner, or run the SQL of the standard input."""
+@partial(_command, takes_arguments=True)
+def psql(postgres: "EmbeddedPostgres", name: str, _scheme: str, *arguments: str) -> int:
+    """Open Postgres's own shell on it as the owner; `-c SQL` and other arguments are psql's."""
     from warehouse_schema.configuration import child_environment
     from warehouse_schema.embedded import BinariesNotFound
 
@@ -136,8 +142,8 @@ def psql(postgres: "EmbeddedPostgres", name: str, _scheme: str) -> int:
         raise BinariesNotFound(f"no psql in {program.parent}: install Postgres's client")
     # The password is in no argument, which every user of the machine could read.
     environment = child_environment({"PGPASSWORD": server.password})
-    arguments = ("psql", server.public_url(name, "postgresql"))
-    os.execve(program, arguments, environment)  # noqa: S606  # no shell is wanted
+    words = ("psql", *arguments, server.public_url(name, "postgresql"))
+    os.execve(program, words, environment)  # noqa: S606  # no shell is wanted
 
 
 @_command

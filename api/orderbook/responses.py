@@ -78,7 +78,9 @@ def provider_response(figures: ProviderRow, accepted_rails: Sequence[str]) -> sc
 
 
 def order_response(order: OrderRow) -> schema.Order:
-    """An order (intent). `nullifier` and `txHash` are there only once it is settled."""
+    """An order (intent). `nullifier` and `txHash` are there only once it is settled,
+    `releasedUsdc` only if that is less than `amountUsdc`.
+    """
     shaped: schema.Order = {
         "intentId": order.order_id.removeprefix("0x"),
         "buyer": order.taker,
@@ -99,4 +101,6 @@ def order_response(order: OrderRow) -> schema.Order:
             shaped["nullifier"] = order.nullifier.removeprefix("0x")
         if order.end_tx is not None:
             shaped["txHash"] = order.end_tx
+        if order.released not in (None, order.amount):
+            shaped["releasedUsdc"] = decimal_text(order.released)
     return shaped

@@ -105,6 +105,9 @@ class Order(TypedDict):
     txHash: NotRequired[
         Annotated[Hash, Field(description="Transaction that settled it, once settled.")]
     ]
+    releasedUsdc: NotRequired[
+        Annotated[Decimal7, amount(USDC, "20", "Of a payment that covers a part of the amount.")]
+    ]
 
 
 Day = Annotated[

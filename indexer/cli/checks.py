@@ -20,6 +20,7 @@ def status(*, as_json: bool) -> int:
     from indexer.facts.status import all_processes, chain_status_on
     from indexer.service_status import service_status
     from indexer.service_status.silent_senders import silent_senders
+    from warehouse_schema import locks
     from warehouse_schema.configuration import load_configuration
 
     configuration = load_configuration()
@@ -44,11 +45,16 @@ def status(*, as_json: bool) -> int:
         if found.height is not None:
             where = f"at {found.height} of {found.head_height}"
             parts = [where, f"{found.lag_seconds} s behind", *parts]
+            if not health.is_well and found.silent_seconds is not None:
+                parts.insert(2, f"as its follower said {found.silent_seconds:.0f} s ago")
         if not health.is_well:
             parts.append(f"{health.reason}: {health.detail}")
         lines.append(f"{found.chain}: {', '.join(parts)}")
     if without_node:
         lines.append(f"without a node, nothing ingested: {', '.join(without_node)}")
+    named = {each.name.name for each in processes if each.name.kind == locks.FOLLOWER}
+    unfollowed = [chain.id for chain in settings.followed if chain.id not in named]
+    lines += [f"follower {chain}: no process" for chain in unfollowed]
     lines += [str(each) for each in processes]
     lines += [f"{alarm.kind} {alarm.chain} {alarm.subject}: {alarm.detail}" for alarm in alarms]
     lines += [

@@ -103,8 +103,9 @@ class Expected:
 def compare(check: Check, subject: str, values: Collection[Expected]) -> CheckResult:
     """One result for values that belong together; None is what a contract does not answer."""
     wrong = [
-        f"{each.what} is {'not answered' if each.actual is None else each.actual}, "
-        f"not {each.wanted}"
+        f"{each.what} is {each.actual}, not {each.wanted}"
+        if each.actual is not None
+        else f"the contract names no {each.what.removeprefix('the ')}; it should be {each.wanted}"
         for each in values
         if each.actual != each.wanted
     ]

@@ -83,6 +83,11 @@ AGREEMENT = Check(
     "settled until then.",
 )
 
+TOO_YOUNG = (
+    "Ask it for this block: it may keep too short a history, which grows on a young chain, or fail "
+    "(look at the URL, its key and the provider's status page)."
+)
+
 
 def check_clock(chain: Chain, subject: str, head: Block) -> CheckResult:
     """The age of the newest block by this machine's clock."""

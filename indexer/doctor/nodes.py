@@ -25,6 +25,7 @@ from indexer.doctor.node_checks import (
     LOGS,
     OPERATORS,
     PROTOCOL,
+    TOO_YOUNG,
     VERSION,
     WEB_SOCKET,
 )
@@ -153,7 +154,7 @@ def _check_agreement(
         try:
             found.setdefault(node.block_hash(height), []).append(node.subject)
         except IndexerError as error:
-            yield AGREEMENT.failed(node.subject, f"no block {height}: {error}", ANSWERS.fix)
+            yield AGREEMENT.failed(node.subject, f"no block {height}: {error}", TOO_YOUNG)
             return
     if len(found) == 1:
         yield AGREEMENT.ok(chain.id, f"block {height} is {next(iter(found))}")

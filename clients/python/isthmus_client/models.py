@@ -140,6 +140,8 @@ class Order(BookModel):
     """Once a proof has settled it."""
     tx_hash: str | None = None
     """Once it is settled."""
+    released_usdc: Amount | None = None
+    """Of a settled order, if it is less than `amount_usdc`."""
 
 
 class RouteFee(Model):

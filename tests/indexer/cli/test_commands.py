@@ -87,6 +87,10 @@ def test_quarantine_is_listed_and_retried(command: Command, indexer_engine: Engi
     assert count == f"1 in quarantine; this build is {decoder_build()}"
 
 
+def test_status_names_a_chain_that_nobody_follows(command: Command) -> None:
+    assert f"\nfollower {DEVNET.id}: no process\n" in command("status")[1]
+
+
 def test_status_names_the_follower_and_its_standbys(command: Command, engine: Engine) -> None:
     name = LeaseName(locks.FOLLOWER, DEVNET.id)
     with follower_lease(engine, DEVNET.id), engine.connect() as conn:

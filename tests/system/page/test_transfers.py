@@ -57,7 +57,7 @@ def test_deposit_is_paid_with_an_evm_wallet(bridge, owners):
     transfer = who.start()
     assert who.visit.text("h1#transfer-title") == "Deposit of 12.5 USDC"
     assert who.stage() == "Waiting for your signature"
-    assert who.visit.text("#stage-text").endswith("Waiting for you.")
+    assert who.visit.text("#stage-text") == "Sign with your wallet."
     who.evm.declines = True
     who.button(PAY).click()
     who.visit.until(lambda: who.visit.text("#action-says") == f"{EVM_NAME}: you declined.")

@@ -179,6 +179,8 @@ def test_cli_starts_reports_and_stops_the_server(home: Path) -> None:
     asked = run_command("psql", *data, stdin="SELECT current_user || '@' || current_database()")
     assert "isthmus@isthmus" in asked.stdout
     assert asked.returncode == 0
+    assert run_command("psql", *data, "-Atc", "SELECT 6 * 7").stdout == "42\n"
+    assert run_command("status", *data, "-c", "x").returncode == 2, "no argument of this command"
     assert run_command("stop", *data).stdout == "stopped\n"
     for command in ("url", "psql"):
         refused = run_command(command, *data)

@@ -40,7 +40,7 @@ def test_folder_with_other_files_is_kept(folder: Path) -> None:
 @NEEDS_ROOT
 def test_root_error_names_the_inaccessible_folder(folder: Path) -> None:
     (folder / "closed").mkdir(mode=0o700)
-    with pytest.raises(FolderNotUsable, match=r"enter \S+/closed\. Set ISTHMUS_HOME"):
+    with pytest.raises(FolderNotUsable, match=r"enter \S+/closed\. Work in a folder"):
         EmbeddedPostgres(folder / "closed" / "state" / "data").start()
     assert stat.S_IMODE((folder / "closed").stat().st_mode) == 0o700
 

@@ -73,4 +73,5 @@ export const ORDER_COLUMNS = {
   provider: (order) => order.provider,
   buyer: (order) => order.buyer,
   txHash: (order) => order.txHash,
+  releasedUsdc: (order) => order.releasedUsdc,
 };

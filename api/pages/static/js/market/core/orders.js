@@ -24,6 +24,7 @@ import { DECIMALS, parseUnits } from "../../shared/decimal.js";
  * @property {string} expiresAt
  * @property {string} [nullifier]
  * @property {string} [txHash]
+ * @property {string} [releasedUsdc] if it is less than `amountUsdc`
  */
 
 export class Orders {

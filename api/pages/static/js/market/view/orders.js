@@ -4,7 +4,7 @@
  */
 
 import { formatAge, formatSpan } from "../../shared/clock.js";
-import { parseUnits } from "../../shared/decimal.js";
+import { formatUnits, parseUnits } from "../../shared/decimal.js";
 import { alignDecimals, cell, NumberCell, providerLink, sideTag } from "./cells.js";
 import { byId, make, setAttribute, setText, within } from "../../shared/dom.js";
 import { reference } from "../../shared/parts.js";
@@ -102,11 +102,20 @@ function orderRow(order, clock) {
     setText(opened, `${formatAge(clock.secondsSince(now.createdAt))} ago`);
     setText(status, now.status);
     setAttribute(status, "data-status", now.status);
-    setText(rest, now.status === "active" ? timeLeft(now.expiresAt, clock) : "");
+    setText(rest, now.status === "active" ? timeLeft(now.expiresAt, clock) : released(now));
     if (now.txHash !== undefined && settlement.childElementCount === 0)
       settlement.append(reference(CHAIN, now.txHash, "The settlement's transaction", "settlement"));
   };
   return { element, show };
+}
+
+/**
+ * What a payment of a part of the amount released; empty where all was.
+ *
+ * @param {Order} order
+ */
+function released({ releasedUsdc }) {
+  return releasedUsdc === undefined ? "" : `${formatUnits(parseUnits(releasedUsdc))} USDC released`;
 }
 
 /**

@@ -72,7 +72,8 @@ export class TransferView {
     if (byId("stage").textContent !== name) setText(byId("announcement"), `${name}. ${text}`);
     setText(byId("stage"), name);
     byId("stage").dataset.stage = stage;
-    const who = ENDED.has(stage) ? text : `${text} Waiting for ${TURNS[turn] ?? turn}.`;
+    const isOwners = ENDED.has(stage) || turn === "user";
+    const who = isOwners ? text : `${text} Waiting for ${TURNS[turn] ?? turn}.`;
     setText(byId("stage-text"), who);
     const reason = stage_reason === null ? "" : (REASONS[stage_reason] ?? stage_reason);
     setText(byId("stage-reason"), [reason, stage_detail ?? ""].filter(Boolean).join(" "));
