@@ -81,6 +81,17 @@ def test_price_table_equals_the_history(square, visits, rail):
     assert len(expected) > 20
 
 
+def test_whole_chart_is_summed_up_in_a_sentence(square, visits):
+    visit = visits(square).go("/?currency=EUR")
+    visit.until(lambda: visit.text("#history-readout").startswith("Sold at "))
+    rates = daily_rates(square.get("orderbook/history?currency=EUR"))
+    for side, done in (("Sell", "Sold"), ("Buy", "Bought")):
+        days = [figures for (_, of), figures in rates.items() if of == side]
+        volume, orders = sum(usdc for _, usdc, _ in days), sum(count for _, _, count in days)
+        part = visit.text("#history-readout").split(f"{done} at ")[1].split(").")[0]
+        assert part.endswith(f" EUR ({volume.normalize():,f} USDC in {orders} orders")
+
+
 def test_price_chart_pointer_shows_each_day(square, visits):
     visit = visits(square).go("/?currency=EUR")
     visit.page.locator("#history-chart").scroll_into_view_if_needed()

@@ -88,7 +88,7 @@ def test_order_size_in_local_money_selects_and_fills_in_the_take_dialog(square, 
             expected.append((offer, usdc))
     assert 0 < len(expected) < len(square.get("orderbook?currency=USD"))
     visit.until(lambda: is_shown(visit.offers(), [offer_row(offer) for offer, _ in expected]))
-    assert visit.text("#best-aside") == "for an order of 450 USD"
+    assert visit.text("#best-aside") == "fiat for 1 USDC, in an order of 450 USD"
     visit.page.get_by_role("button", name="Take").first.click()
     assert Decimal(visit.page.locator("#take-amount").input_value()) == expected[0][1]
     visit.page.get_by_role("button", name="Close").click()

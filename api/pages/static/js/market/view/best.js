@@ -40,7 +40,7 @@ export class BestView {
     const what =
       size === null
         ? "fiat for 1 USDC, order size in USDC"
-        : `for an order of ${formatUnits(size.units)} ${size.unit}`;
+        : `fiat for 1 USDC, in an order of ${formatUnits(size.units)} ${size.unit}`;
     setText(byId("best-aside"), what);
     this.#table.hidden = best.length === 0;
     byId("best-empty").hidden = best.length > 0;

@@ -154,11 +154,15 @@ function describeNothing({ currency, history, isBookKnown, problem, rail }) {
  * @param {string} currency
  */
 function describeRange(done, days, currency) {
-  const rates = days.flatMap((day) => (day === null ? [] : [day.rate]));
-  if (rates.length === 0) return `${done}: nothing.`;
+  const settled = days.filter((day) => day !== null);
+  if (settled.length === 0) return `${done}: nothing.`;
+  const rates = settled.map(({ rate }) => rate);
   const low = rates.reduce((a, b) => (a < b ? a : b));
   const high = rates.reduce((a, b) => (a > b ? a : b));
-  return `${done} at ${formatUnits(low, 2)} to ${formatUnits(high, 2)} ${currency}.`;
+  const range = `${formatUnits(low, 2)} to ${formatUnits(high, 2)} ${currency}`;
+  const volume = settled.reduce((sum, day) => sum + day.volume, 0n);
+  const orders = settled.reduce((sum, day) => sum + day.orders, 0);
+  return `${done} at ${range} (${describeVolume(volume, orders)}).`;
 }
 
 /**
@@ -166,8 +170,15 @@ function describeRange(done, days, currency) {
  * @param {string} currency
  */
 function describeSettled({ rate, volume, orders }, currency) {
-  const count = `${orders} ${orders === 1 ? "order" : "orders"}`;
-  return `${formatUnits(rate, 2)} ${currency} (${formatUnits(volume)} USDC in ${count})`;
+  return `${formatUnits(rate, 2)} ${currency} (${describeVolume(volume, orders)})`;
+}
+
+/**
+ * @param {bigint} volume USDC, 7 decimals
+ * @param {number} orders
+ */
+function describeVolume(volume, orders) {
+  return `${formatUnits(volume)} USDC in ${orders} ${orders === 1 ? "order" : "orders"}`;
 }
 
 /**

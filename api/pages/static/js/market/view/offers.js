@@ -169,7 +169,7 @@ function showTier(parent, tier) {
 
 /** @param {import("../core/book.js").Entry} entry */
 function describeRecord({ completedOrders, avgFulfillmentSeconds }) {
-  if (completedOrders === 0) return "no orders yet";
+  if (completedOrders === 0) return "none completed yet";
   const orders = completedOrders === 1 ? "order" : "orders";
   return `${completedOrders} ${orders}, ${formatSpan(avgFulfillmentSeconds)} each`;
 }
