@@ -87,6 +87,8 @@ def test_first_transfer_runs_as_written(demo: Demo, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(ARRIVED.findall(done.stdout)) == 3, done.stdout
+    assert done.stdout.endswith("COMPLETED\n4 USDC came back\n"), done.stdout
+    assert done.stdout.count("signed\n") == 2, "approval and burn"
 
 
 @pytest.mark.timeout(3 * TIMEOUT)

@@ -77,6 +77,7 @@ def test_browser_without_an_evm_wallet_says_what_to_send(bridge, visits, paid_di
     contracts = bridge.world.evm.addresses
     shown = visit.text("#action-body").lower()
     assert shown.index(contracts.usdc) < shown.index(contracts.token_messenger)
+    assert shown.index("approve: ") < shown.index("depositforburnwithhook: ")
 
 
 def test_link_signs_in_and_its_token_is_kept_nowhere(bridge, visits, paid_directly):

@@ -72,6 +72,13 @@ export const IDLE = {
   paused: "The asset or the bridge is paused. Try again later.",
 };
 
+/** @type {Record<string, string>} what a call does, by its selector */
+export const CALLS = {
+  "0x095ea7b3": "approve: the bridge may take the amount",
+  "0x779b432d": "depositForBurnWithHook: Circle's bridge burns it for the recipient",
+  "0xc7c7f5b3": "send: LayerZero's bridge sends it to the recipient",
+};
+
 /** @type {Record<string, string>} why a trustline is not sponsored */
 export const UNSPONSORED = {
   no_sponsor: "the service sponsors no trustlines now",

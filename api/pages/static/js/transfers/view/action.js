@@ -7,7 +7,7 @@ import { chainName } from "../../shared/chains.js";
 import { byId, make, setText } from "../../shared/dom.js";
 import { copyable } from "../../shared/parts.js";
 import { coinOf, formatCoin } from "../core/amounts.js";
-import { IDLE } from "../core/words.js";
+import { CALLS, IDLE } from "../core/words.js";
 import { button, end, facts, folded } from "./parts.js";
 import { qrCode } from "./qr.js";
 import { trustlineText } from "./quote.js";
@@ -158,6 +158,7 @@ export class ActionView {
     if (buttons.length === 0) buttons.push(make("p", { class: "note" }, NO_EVM_WALLET));
     const calls = action.calls.map(({ to, data, value }) =>
       facts([
+        ["Call", CALLS[data.slice(0, 10)] ?? "not known to this page"],
         ["Contract", copyable(to, "the contract")],
         ["Data", copyable(data, "the data")],
         ["Value, wei", value],
