@@ -77,6 +77,7 @@ class Order:
     state: Literal["open", "fulfilled", "cancelled", "pruned"] = "open"
     settlement: str | None = None
     nullifier: str | None = None
+    released: int | None = None
 
     def status(self, now: int) -> str:
         """By the ledger clock: active up to and including its expiry."""
@@ -169,7 +170,7 @@ class Deeds:
         onramp = order.key.direction == "onramp"
         books.free += order.lp_lock + (-released if onramp else released - fee)
         books.fulfilment_seconds.append(at - order.created_at)
-        order.settlement, order.nullifier = settlement, nullifier
+        order.settlement, order.nullifier, order.released = settlement, nullifier, released
 
     def cancelled(self, order_id: str, *, by_provider: bool, at: int) -> None:
         """An order was cancelled; by its taker unless `by_provider`."""
@@ -300,6 +301,8 @@ class Deeds:
             shaped["nullifier"] = order.nullifier
         if order.settlement is not None:
             shaped["txHash"] = order.settlement
+        if order.released not in (None, order.amount):
+            shaped["releasedUsdc"] = decimal(order.released)
         return shaped
 
 

@@ -45,8 +45,8 @@ def status(*, as_json: bool) -> int:
         if found.height is not None:
             where = f"at {found.height} of {found.head_height}"
             parts = [where, f"{found.lag_seconds} s behind", *parts]
-            if not health.is_well and found.silent_seconds is not None:
-                parts.insert(2, f"as its follower said {found.silent_seconds:.0f} s ago")
+            if health.reason == "NOT_FOLLOWED":
+                parts.insert(2, f"as its follower said {found.silent_seconds or 0:.0f} s ago")
         if not health.is_well:
             parts.append(f"{health.reason}: {health.detail}")
         lines.append(f"{found.chain}: {', '.join(parts)}")

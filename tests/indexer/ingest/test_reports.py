@@ -109,7 +109,8 @@ def test_status_fails_for_a_chain_that_stands_still(
     age(indexer_engine, *aged, seconds=95)
     code, line = status()
     assert code == 1
-    assert line.startswith(f"{ETHEREUM}: at 3 of 3, 0 s behind, {reason}: ")
+    said = "as its follower said 95 s ago, " if reason == "NOT_FOLLOWED" else ""
+    assert line.startswith(f"{ETHEREUM}: at 3 of 3, 0 s behind, {said}{reason}: ")
     assert "95 s" in line
 
 
