@@ -113,7 +113,12 @@ def damage_ledger(system: System) -> None:
     url = write_lake(lake, metas, first=first)
     cut = metas[height - first][:-_CUT_BYTES]
     (lake / name_of(height, height, 1, 1)).write_bytes(compressed(batch_of([cut], height)))
-    system.stellar_node.inject(WithoutOldLedgers(first + len(metas)), times=_ALWAYS)
+    oldest = first + len(metas)
+    # A node that has pruned its own head would be another fault.
+    wait_until(
+        lambda: client.server.get_latest_ledger().sequence >= oldest, "a ledger after the lake's"
+    )
+    system.stellar_node.inject(WithoutOldLedgers(oldest), times=_ALWAYS)
     system.start(name, **{f"ISTHMUS_LAKE_{variable_suffix(system.stellar)}": url})
 
 
