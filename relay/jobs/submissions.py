@@ -50,7 +50,7 @@ BID = Stroops(10_000)
 """Bid of a first fee bump, per operation; each replacement bids ten times that, the minimum
 for which the core's queue replaces a transaction."""
 MAX_ATTEMPTS = 4
-LEAST_COST = Stroops(2 * BID)
+MIN_COST = Stroops(2 * BID)
 """Of a submission: a fee bump pays its bid for each operation and for itself."""
 RESUMES = "nothing more is paid for until the next UTC day"
 _PURPOSE: JobPurpose = "submit"
@@ -137,7 +137,7 @@ class Submitter:
         spent, budget = self._spent_today(conn), self._limits.budget
         if reason is None and payer is not None and payer.problem != "budget":
             reason, problem = payer.reason, payer.problem
-        if reason is None and spent + LEAST_COST > budget:
+        if reason is None and spent + MIN_COST > budget:
             reason = f"the day's budget of {budget} stroops for submissions is used up"
             problem = "budget"
         health = AccountHealth(

@@ -23,7 +23,7 @@ from indexer.transfers.load import load_transfers
 from relay import status
 from relay.account import TurnReport
 from relay.jobs.submission_queue import oldest_waiting, waiting_submissions
-from relay.jobs.submissions import LEAST_COST, REPLACE_SECONDS, Submitter
+from relay.jobs.submissions import MIN_COST, REPLACE_SECONDS, Submitter
 from relay.keys import LocalStellarKey
 from relay.leases import account_session
 from relay.limits import SpendLimits
@@ -290,7 +290,7 @@ def test_submissions_report_their_own_budget(stand: LedgerStand):
     accepted(stand)
     turns(stand, sender)
     reserved = health_of(stand, sender)
-    assert (reserved.spent_today, reserved.open) == (LEAST_COST, 1)
+    assert (reserved.spent_today, reserved.open) == (MIN_COST, 1)
     stand.close()
     turns(stand, sender)
     charged = health_of(stand, sender)
@@ -299,7 +299,7 @@ def test_submissions_report_their_own_budget(stand: LedgerStand):
 
 
 def test_submissions_without_budget_are_unhealthy(stand: LedgerStand):
-    budget = Stroops(2 * LEAST_COST - 1)
+    budget = Stroops(2 * MIN_COST - 1)
     sender = submitter(stand, limits=replace(LIMITS, budget=budget))
     for _ in range(2):
         accepted(stand)

@@ -87,7 +87,7 @@ def test_quarantine_is_listed_and_retried(command: Command, indexer_engine: Engi
     assert count == f"1 in quarantine; this build is {decoder_build()}"
 
 
-def test_status_names_a_chain_that_nobody_follows(command: Command) -> None:
+def test_status_names_a_chain_without_a_follower(command: Command) -> None:
     assert f"\nfollower {DEVNET.id}: no process\n" in command("status")[1]
 
 
