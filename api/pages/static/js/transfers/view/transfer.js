@@ -22,6 +22,9 @@ const TITLES = /** @type {Record<string, string>} */ ({
   send: "Payment of",
 });
 
+/** Decimals of the chain that has the most. */
+const FINEST = 7;
+
 export class TransferView {
   #drawn = "";
   /** @type {Transfer | null} */
@@ -150,9 +153,6 @@ function rows(transfer, coin) {
     ["Transfer id", make("code", { class: "address" }, transfer.id)],
   ];
 }
-
-/** Decimals of the chain that has the most. */
-const FINEST = 7;
 
 /**
  * What did not arrive, with `FINEST` decimals.
