@@ -5,12 +5,8 @@ have no proof; they are compared with the headers, and a range is returned whole
 Closed ledgers never change, so headers are cached.
 """
 
-import binascii
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from indexer.chains.http.node_pool import NodePool, PooledNode
@@ -19,15 +15,11 @@ from indexer.chains.identity import check_stellar_node
 from indexer.chains.polling import PollSchedule
 from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.raw import Upgrade
-from indexer.chains.stellar.filters import (
-    EventFilter,
-    event_filters,
-    requested_contracts,
-    requested_events,
-)
+from indexer.chains.stellar.event_pages import EventPrefetch, event_pages
+from indexer.chains.stellar.filters import requested_contracts, requested_events
+from indexer.chains.stellar.ledger_window import ledger_window, range_errors
 from indexer.chains.stellar.node_version import check_software, upgrade_ahead
-from indexer.chains.stellar.rpc import RequestRefused, StellarRpc, field
-from indexer.chains.stellar.xdr.event_ids import EventId, parse_event_id
+from indexer.chains.stellar.rpc import StellarRpc, base64_bytes, field, objects
 from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
 from indexer.chains.watchlist import Watched
 from indexer.config.networks import StellarChain
@@ -35,17 +27,13 @@ from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
     NodeBehind,
-    NodeUnavailable,
-    RangeTooWide,
-    RetentionGap,
     UnsupportedProtocol,
 )
 from indexer.metrics.collectors import waiting
-from warehouse_schema.identifiers import ChainId, Height, StellarAddress, TxHash
+from warehouse_schema.identifiers import ChainId, Height
 
 T = TypeVar("T")
 
-EVENTS_PER_CALL = 1_000
 LEDGERS_PER_CALL = 10
 """getLedgers sends each ledger's whole meta with its header: 1 to 2 MB on pubnet."""
 _MAX_CACHED_HEADERS = 512
@@ -85,10 +73,12 @@ class StellarReader:
         )
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
+        self._prefetch = EventPrefetch(chain)
         self._schedule = PollSchedule(chain.block_seconds)
 
     def close(self) -> None:
         """Close every connection."""
+        self._prefetch.close()
         self._nodes.close()
 
     def check_identity(self) -> None:
@@ -108,8 +98,11 @@ class StellarReader:
         """The newest ledger seen. It never goes back, though instances of a node may differ."""
 
         def newest() -> Block:
-            _, latest = self._window()
+            node = self._nodes.current
+            _, latest = ledger_window(node, self.chain)
             if self._head is None or latest > self._head.height:
+                if self._head is not None and latest == self._head.height + 1:
+                    self._prefetch.start(node, latest)
                 self._head = self._blocks(latest, latest)[0]
             return self._head
 
@@ -147,17 +140,19 @@ class StellarReader:
         by_height = {block.height: block for block in blocks}
         found: dict[str, StellarEvent] = {}
         requested = requested_contracts(self._chain)
-        for filters in event_filters(self._chain):
-            for records in self._pages(first, last, filters):
-                events = [_event(event_id, record, by_height) for event_id, record in records]
-                # One page at a time: a token may have more events than fit into memory.
-                wrong = [event for event in events if event.contract not in requested]
-                for event in requested_events(self._chain, watched, events):
-                    known = found.setdefault(event.event_id, event)
-                    if known is not event and known != event:
-                        wrong.append(event)
-                if wrong:
-                    raise InconsistentAnswer(f"event {wrong[0].event_id} is not what was asked for")
+        node = self._nodes.current
+        ahead = self._prefetch.take(node, first, last)
+        pages = event_pages(node, self._chain, first, last) if ahead is None else [ahead]
+        for page in pages:
+            events = [record.in_block(by_height.get(record.event_id.ledger)) for record in page]
+            # One page at a time: a token may have more events than fit into memory.
+            wrong = [event for event in events if event.contract not in requested]
+            for event in requested_events(self._chain, watched, events):
+                known = found.setdefault(event.event_id, event)
+                if known is not event and known != event:
+                    wrong.append(event)
+            if wrong:
+                raise InconsistentAnswer(f"event {wrong[0].event_id} is not what was asked for")
         return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
 
     # Calls.
@@ -182,33 +177,6 @@ class StellarReader:
             self._head = None
             raise
 
-    def _window(self) -> tuple[Height, Height]:
-        """Oldest and newest ledger that the node has."""
-        health = self._nodes.current.call("getHealth", {})
-        if health.get("status") != "healthy":
-            raise NodeUnavailable(f"{self.chain}: the node is {health.get('status')!r}")
-        oldest, latest = field(health, "oldestLedger", int), field(health, "latestLedger", int)
-        return Height(oldest), Height(latest)
-
-    @contextmanager
-    def _range_errors(self, first: Height, last: Height) -> Iterator[None]:
-        """Translate a refused request by the ledgers that the node has."""
-        try:
-            yield
-        except RequestRefused as error:
-            oldest, latest = self._window()
-            if first < oldest:
-                raise RetentionGap(
-                    f"{self.chain}: {first} is gone, the node has {oldest} on"
-                ) from error
-            if last > latest:
-                raise NodeBehind(f"{self.chain}: the node has {latest}, not {last}") from error
-            raise InconsistentAnswer(f"{self.chain}: {first} to {last} refused: {error}") from error
-        except RangeTooWide as error:
-            if first < last:
-                raise
-            raise NodeUnavailable(str(error)) from error
-
     # Headers.
 
     def _blocks(self, first: Height, last: Height) -> list[Block]:
@@ -220,9 +188,10 @@ class StellarReader:
             start = missing[0]
             limit = min(LEDGERS_PER_CALL, missing[-1] - start + 1)
             params = {"startLedger": start, "pagination": {"limit": limit}}
-            with self._range_errors(start, missing[-1]):
-                page = self._nodes.current.call("getLedgers", params)
-            blocks = [_block(record, self.chain) for record in _objects(page, "ledgers")]
+            node = self._nodes.current
+            with range_errors(node, self.chain, start, missing[-1]):
+                page = node.call("getLedgers", params)
+            blocks = [_block(record, self.chain) for record in objects(page, "ledgers")]
             if not blocks:
                 raise NodeBehind(f"{self.chain}: the node gave no ledger from {start} on")
             if [block.height for block in blocks] != list(range(start, start + len(blocks))):
@@ -235,110 +204,10 @@ class StellarReader:
             del self._headers[next(iter(self._headers))]
         return [found[height] for height in heights]
 
-    # Events.
-
-    def _pages(
-        self, first: Height, last: Height, filters: list[EventFilter]
-    ) -> Iterator[list[tuple[EventId, Mapping[str, Any]]]]:
-        """Records of `first … last` that match the filters, without failed calls, by page.
-
-        A page may end before `last` even if it is not full, or empty: only its cursor says how far
-        the node searched.
-        """
-        where: dict[str, Any] = {"startLedger": first, "endLedger": last + 1}
-        cursor = None
-        while True:
-            pagination = {"limit": EVENTS_PER_CALL} | ({"cursor": cursor} if cursor else {})
-            with self._range_errors(first, last):
-                params = {**where, "filters": filters, "pagination": pagination}
-                page = self._nodes.current.call("getEvents", params)
-            # The instance that answered must have the range itself: others behind the same address
-            # may be ahead. Nodes before RPC 23 do not report the oldest ledger of their events.
-            latest = field(page, "latestLedger", int)
-            oldest = field({"oldestLedger": 0, **page}, "oldestLedger", int)
-            if latest < last:
-                raise NodeBehind(f"{self.chain}: events end at {latest}, before {last}")
-            if oldest > first:
-                raise RetentionGap(f"{self.chain}: events begin at {oldest}, after {first}")
-            records = _objects(page, "events")
-            # A record beyond `last` does not end the range; the cursor does.
-            yield [
-                (event_id, record)
-                for record in records
-                if (event_id := _event_id(record)).ledger <= last
-                and record.get("inSuccessfulContractCall", True)
-            ]
-            previous, cursor = cursor, field(page, "cursor", str)
-            toid, dash, _ = cursor.partition("-")
-            if not dash or not toid.isdecimal():
-                raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
-            # A full page may end inside a ledger.
-            reached = int(toid) >> 32
-            if reached > last or (reached == last and len(records) < EVENTS_PER_CALL):
-                return
-            if cursor == previous:
-                raise InconsistentAnswer(f"{self.chain}: getEvents stands still at {cursor}")
-            # getEvents refuses a range beside a cursor; the cursor continues beyond the range.
-            where = {}
-
 
 def _block(record: Mapping[str, Any], chain: ChainId) -> Block:
-    block = block_of_header(_base64(field(record, "headerXdr", str)), chain)
+    block = block_of_header(base64_bytes(field(record, "headerXdr", str)), chain)
     given = (record.get("sequence"), record.get("hash"), str(record.get("ledgerCloseTime")))
     if given != (block.height, block.hash, str(block.time)):
         raise InconsistentAnswer(f"{chain}: ledger {block.height} was given as {given}")
     return block
-
-
-def _event_id(record: Mapping[str, Any]) -> EventId:
-    """The id of an event, whose ledger must equal the record's."""
-    ledger, text = field(record, "ledger", int), field(record, "id", str)
-    try:
-        event_id = parse_event_id(text)
-    except ValueError as error:
-        raise InconsistentAnswer(f"event {text}: {error}") from error
-    if event_id.ledger != ledger:
-        raise InconsistentAnswer(f"event {text} is not of the ledger {ledger} that it says")
-    return event_id
-
-
-def _event(
-    event_id: EventId, record: Mapping[str, Any], blocks: Mapping[Height, Block]
-) -> StellarEvent:
-    block = blocks.get(event_id.ledger)
-    text = field(record, "id", str)
-    try:
-        closed_at = _unix_seconds(field(record, "ledgerClosedAt", str))
-    except ValueError as error:
-        raise InconsistentAnswer(f"event {text}: {error}") from error
-    if block is None or closed_at != block.time:
-        raise InconsistentAnswer(f"event {text} is not of the ledger it says")
-    # Nodes leave out the list of an event without topics.
-    topics = field(record, "topic", list) if "topic" in record else []
-    return StellarEvent(
-        seen=block.provenance(TxHash(field(record, "txHash", str)), event_id.position),
-        event_id=text,
-        contract=StellarAddress(field(record, "contractId", str)),
-        topics=tuple(map(_base64, topics)),
-        value=_base64(field(record, "value", str)),
-    )
-
-
-@lru_cache(maxsize=16)
-def _unix_seconds(text: str) -> float:
-    """Cached: the events of a ledger have one time. Raises `ValueError`."""
-    return datetime.fromisoformat(text).timestamp()
-
-
-def _objects(page: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    records = page.get(key) or []
-    if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
-        raise InconsistentAnswer(f"{key} is not a list of objects")
-    return records
-
-
-def _base64(text: object) -> bytes:
-    try:
-        return binascii.a2b_base64(str(text), strict_mode=True)
-    except ValueError as error:
-        raise InconsistentAnswer(f"{text!r} is not base64: {error}") from error

@@ -4,6 +4,7 @@ The SDK's client is not used: its models drop fields we need and refuse error da
 Node URLs may contain a key, so messages name the host only.
 """
 
+import binascii
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -92,3 +93,19 @@ def field(record: Mapping[str, Any], key: str, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise InconsistentAnswer(f"{key} is {value!r}, not of type {kind.__name__}")
     return value
+
+
+def objects(page: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """A member that is a list of objects; empty if it is missing. Raises `InconsistentAnswer`."""
+    records = page.get(key) or []
+    if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
+        raise InconsistentAnswer(f"{key} is not a list of objects")
+    return records
+
+
+def base64_bytes(text: object) -> bytes:
+    """The bytes of a base64 text. Raises `InconsistentAnswer`."""
+    try:
+        return binascii.a2b_base64(str(text), strict_mode=True)
+    except ValueError as error:
+        raise InconsistentAnswer(f"{text!r} is not base64: {error}") from error

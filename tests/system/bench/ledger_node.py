@@ -213,8 +213,20 @@ def _i128(amount: int) -> bytes:
 
 
 def _meta(entry: bytes, transfers: int) -> bytes:
+    """Base64 of the meta. What follows the header is the same for all, and megabytes."""
     before, behind = _around_header(transfers)
-    return base64.b64encode(before + entry + behind)
+    begin = before + entry
+    rest = -len(begin) % _BASE64_BYTES
+    return base64.b64encode(begin + behind[:rest]) + _base64_behind(transfers, rest)
+
+
+_BASE64_BYTES = 3
+"""Of a group that is encoded by itself."""
+
+
+@cache
+def _base64_behind(transfers: int, start: int) -> bytes:
+    return base64.b64encode(_around_header(transfers)[1][start:])
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 from stellar_sdk import scval, xdr
 
 from indexer.chains.ports import ChainReader, StellarEvent
-from indexer.chains.stellar import reader as stellar
+from indexer.chains.stellar import event_pages, reader as stellar
 from indexer.chains.stellar.reader import StellarReader
 from indexer.chains.stellar.rpc import StellarRpc, UnknownMethod
 from indexer.config.networks import load_network
@@ -260,11 +260,79 @@ def test_approval_of_watched_account_is_left_out(
 def test_event_pages_join_at_any_boundary(
     node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch, per_call: int
 ) -> None:
-    monkeypatch.setattr(stellar, "EVENTS_PER_CALL", per_call)
+    monkeypatch.setattr(event_pages, "EVENTS_PER_CALL", per_call)
     events = [_escrow(ledger, index) for ledger in (3, 4, 9) for index in range(3)]
     node.emit(*events)
     assert _ids(reader.read(h(3), h(9), []).events) == _ids(events)
     assert _ids(reader.read(h(3), h(4), []).events) == _ids(events[:6])
+
+
+# Events of a new head, which are requested beside its header.
+
+
+def _close_ledger(node: FakeStellarNode, reader: ChainReader) -> Height:
+    """The head after one more ledger, seen by a reader that saw the one before."""
+    reader.head()
+    node.close_ledger()
+    return reader.head().height
+
+
+def test_events_of_new_head_are_requested_once(node: FakeStellarNode, reader: ChainReader) -> None:
+    node.emit(_escrow(20), _escrow(21))
+    head = _close_ledger(node, reader)
+    assert [e.seen.height for e in reader.read(head, head, []).events] == [21]
+    assert [call["startLedger"] for call in node.requests("getEvents")] == [21]
+    assert [e.seen.height for e in reader.read(head, head, []).events] == [21]
+    assert len(node.requests("getEvents")) == 2
+
+
+def test_range_beyond_new_head_is_requested(node: FakeStellarNode, reader: ChainReader) -> None:
+    node.emit(_escrow(20), _escrow(21))
+    head = _close_ledger(node, reader)
+    assert [e.seen.height for e in reader.read(h(20), head, []).events] == [20, 21]
+
+
+def test_events_are_not_requested_ahead_while_behind(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    reader.head()
+    node.close_ledger()
+    node.close_ledger()
+    head = reader.head().height
+    reader.read(h(21), head, [])
+    assert [call["startLedger"] for call in node.requests("getEvents")] == [21]
+
+
+def test_failed_request_ahead_is_repeated(node: FakeStellarNode, reader: ChainReader) -> None:
+    calls = itertools.count()
+
+    def fail_once(_: Any, real: Callable[[], Any]) -> Any:
+        if next(calls) == 0:
+            raise RpcError(-32603, "out of memory")
+        return real()
+
+    node.answer_with("getEvents", fail_once)
+    node.emit(_escrow(21))
+    head = _close_ledger(node, reader)
+    assert [e.seen.height for e in reader.read(head, head, []).events] == [21]
+
+
+def test_events_of_failed_node_are_not_used(node: FakeStellarNode) -> None:
+    """What one node said of a ledger is not checked against the header of another."""
+    with serving(FakeStellarNode(latest=21)) as other:
+        node.emit(_escrow(21, index=1))
+        other.emit(_escrow(21))
+        reader = StellarReader(CHAIN, [node.url, other.url], timeout=5)
+        head = _close_ledger(node, reader)
+
+        def refuse(_: Any, __: Any) -> Any:
+            raise RpcError(-32603, "out of memory")
+
+        node.answer_with("getLedgers", refuse)
+        with pytest.raises(NodeUnavailable):
+            reader.block(h(1))
+        assert _ids(reader.read(head, head, []).events) == _ids([_escrow(21)])
+        reader.close()
 
 
 @pytest.mark.parametrize("scan", [1, 2, 3])
