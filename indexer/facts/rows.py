@@ -117,8 +117,10 @@ def storage_error(event: Event) -> str | None:
             return f"{mapping.columns[place].name}: {value} is beyond {largest}"
     for place in mapping.others:
         value = values[place]
+        if type(value) is str and value.isascii() and "\0" not in value:
+            continue
         for text in value if isinstance(value, tuple) else (value,):
-            if type(text) is not str or (text.isascii() and "\0" not in text):
+            if type(text) is not str:
                 continue
             if "\0" in text:
                 return f"{mapping.columns[place].name}: {text!r} has a NUL"

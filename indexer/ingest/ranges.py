@@ -30,6 +30,7 @@ from indexer.facts.decoding import decode_events
 from indexer.facts.reorg import apply_finality, find_fork, rewind
 from indexer.facts.sessions import fences_itself, lease_session, reading, standby_session
 from indexer.facts.watchlist import StoredWatchlist
+from indexer.garbage import rare_collections
 from indexer.ingest.projections import apply_range, revert_events
 from indexer.tracing import Attributes, transfer_changes
 from indexer.transfers.store import refold_final
@@ -40,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BLOCKS = 200
 """Blocks of one transaction: bounds memory, and a waiting reader sees progress."""
+_OBJECTS = 100_000
+"""New objects between two garbage collections: a full Stellar ledger has a third of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ def follower_session(
     return standby_session(engine, locks.FOLLOWER, chain, should_stop)
 
 
+@rare_collections(_OBJECTS)
 def ingest_range(
     conn: Connection,
     reader: ChainReader,

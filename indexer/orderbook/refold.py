@@ -11,7 +11,6 @@ compares the tables, and only rows that differ are written.
     refold.drop()
 """
 
-import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -39,6 +38,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import copy_rows
 from indexer.facts.store import MAX_HEIGHT, last_block, read_events
+from indexer.garbage import rare_collections
 from indexer.orderbook.event_folds import ESCROW, FOLDS
 from indexer.orderbook.fold import BookRebuild, messages
 from indexer.orderbook.offers import OfferRow, compare
@@ -107,15 +107,9 @@ class Refold:
 
     def take(self, history: LedgerEvents) -> None:
         """Fold more ledgers, all above those before."""
-        # Process-wide, the garbage collector waits for more objects than a window has. Events and
-        # orders are in no cycles; collecting took a quarter of a fold.
-        before = gc.get_threshold()
-        gc.set_threshold(25 * WINDOW_EVENTS, *before[1:])
-        try:
+        with rare_collections(25 * WINDOW_EVENTS):
             for window in _windows(history):
                 self._take(window)
-        finally:
-            gc.set_threshold(*before)
 
     def _take(self, window: LedgerEvents) -> None:
         # Ended orders that are named again are reloaded; a sound contract never does that. New

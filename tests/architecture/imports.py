@@ -134,6 +134,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 
 _VALUES = (
     *("indexer.errors", "indexer.addresses", "indexer.loops", "indexer.logs", "indexer.tracing"),
+    "indexer.garbage",
     *("indexer.metrics.catalogue", "indexer.metrics.collectors"),
 )
 _CONFIG = (*_VALUES, "indexer.notifications", "indexer.publisher", "indexer.config")
@@ -154,6 +155,7 @@ _ANALYTICS = (*_INGEST, "indexer.analytics")
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
+    "indexer.garbage": (),
     "indexer.logs": (),
     "indexer.loops": ("indexer.errors", "indexer.metrics.collectors"),
     "indexer.metrics": ("indexer.metrics",),

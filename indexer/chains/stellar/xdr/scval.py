@@ -90,14 +90,16 @@ def parse(raw: bytes) -> ScVal:
     return ScVal.of(raw)
 
 
+_CACHED_TOPICS = 32_768
+"""Accounts of two ledgers of 6,000 transfers, and a third more."""
+_SHORT_BYTES = 80
+"""Of an account, or an asset's name; the length of others is up to their emitter."""
+_parse_short = lru_cache(maxsize=_CACHED_TOPICS)(parse)
+
+
 def _parse_topic(raw: bytes) -> ScVal:
     """As `parse`. Names, assets and accounts recur from event to event."""
     return _parse_short(raw) if len(raw) <= _SHORT_BYTES else parse(raw)
-
-
-_SHORT_BYTES = 80
-"""Of an account, or an asset's name; the length of others is up to their emitter."""
-_parse_short = lru_cache(maxsize=32_768)(parse)
 
 
 def topic_name(event: StellarEvent) -> str | None:
@@ -117,7 +119,12 @@ def _name_of(topic: bytes) -> str | None:
 
 def address(value: ScVal) -> StellarAddress:
     """An address of any type, also of muxed accounts and contracts."""
-    raw = _body("an address", value, Kind.SCV_ADDRESS)
+    return _strkey(_body("an address", value, Kind.SCV_ADDRESS))
+
+
+@lru_cache(maxsize=_CACHED_TOPICS)
+def _strkey(raw: bytes) -> StellarAddress:
+    """The strkey of an `SCAddress`. Cached, as topics are."""
     return StellarAddress(_strkey_encoders()[raw[:4]](raw[4:]))
 
 
@@ -255,11 +262,17 @@ class Topics:
         name = topic_name(event) or "an event without a name"
         if len(event.topics) not in counts:
             raise Undecodable(f"{name} has {len(event.topics)} topics, not {counts}")
-        return cls(name, [_with_place(name, "topics", _parse_topic, raw) for raw in event.topics])
+        try:
+            return cls(name, [_parse_topic(raw) for raw in event.topics])
+        except Undecodable as error:
+            raise _at(name, "topics", error) from error
 
     def read(self, index: int, reader: Reader[T]) -> T:
         """Topic `index`; a negative one counts from the last."""
-        return _with_place(self.name, f"topic {index}", reader, self.values[index])
+        try:
+            return reader(self.values[index])
+        except Undecodable as error:
+            raise _at(self.name, f"topic {index}", error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +314,12 @@ def _with_place(name: str, place: str, reader: Callable[[_Input], T], value: _In
     try:
         return reader(value)
     except Undecodable as error:
-        raise Undecodable(f"{name}: {place} {error}") from error
+        raise _at(name, place, error) from error
+
+
+def _at(name: str, place: str, error: Undecodable) -> Undecodable:
+    """The error with its event and place."""
+    return Undecodable(f"{name}: {place} {error}")
 
 
 def _body(what: str, value: ScVal, kind: Kind) -> bytes:

@@ -10,7 +10,8 @@ import pytest
 from stellar_sdk import scval, xdr
 
 from indexer.chains.ports import ChainReader, StellarEvent
-from indexer.chains.stellar import event_pages, reader as stellar
+from indexer.chains.stellar import event_pages
+from indexer.chains.stellar import reader as stellar
 from indexer.chains.stellar.reader import StellarReader
 from indexer.chains.stellar.rpc import StellarRpc, UnknownMethod
 from indexer.config.networks import load_network
@@ -711,6 +712,24 @@ def test_call_parameters_are_sent_by_name(node: FakeStellarNode, reader: ChainRe
         *CHAIN.event_contracts,
         *CHAIN.tokens,
     ]
+
+
+def test_unread_member_is_not_parsed(node: FakeStellarNode) -> None:
+    result = r'{"a":[{"raw":"\x","b":1},{"raw":"","b":"\"raw\":\"y\""}],"raw":"z"}'
+    body = f'{{"jsonrpc":"2.0","id":1,"result":{result}}}'
+
+    def answer(_: Any, __: Any) -> Any:
+        raise HttpAnswer(200, body.encode())
+
+    node.answer_with("getLedgers", answer)
+    rpc = StellarRpc(node.url, timeout=5)
+    assert rpc.call("getLedgers", {}, unread="raw") == {
+        "a": [{"raw": "", "b": 1}, {"raw": "", "b": '"raw":"y"'}],
+        "raw": "",
+    }
+    with pytest.raises(InconsistentAnswer):
+        rpc.call("getLedgers", {})
+    rpc.close()
 
 
 def test_error_in_body_overrides_http_status(node: FakeStellarNode) -> None:
