@@ -12,8 +12,16 @@ from indexer.chains.ports import Block, ChainReader, ReportsUpgrades
 from indexer.config.networks import Network
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
 from indexer.facts.alarms import clear_alarms_about, raise_alarm
-from indexer.facts.cursors import Cursor, put_on_hold, record_report, record_upgrade
+from indexer.facts.cursors import (
+    Cursor,
+    put_on_hold,
+    read_cursor,
+    record_report,
+    record_upgrade,
+)
+from indexer.facts.sessions import reading
 from indexer.facts.watchlist import StoredWatchlist
+from indexer.ingest.catch_up import CatchUp
 from indexer.ingest.proving import BlockProver
 from indexer.ingest.ranges import (
     MAX_BLOCKS,
@@ -79,7 +87,7 @@ def follow(
             if conn is None:
                 return
             try:
-                _follow(conn, reader, network, backoff, should_stop, on_progress)
+                _follow(engine, conn, reader, network, backoff, should_stop, on_progress)
             except PermanentChainError as error:
                 # After an outage here the loop starts again, and meets the same error.
                 _hold_chain(conn, reader.chain, error)
@@ -94,6 +102,7 @@ def _hold_chain(conn: Connection, chain: ChainId, error: PermanentChainError) ->
 
 
 def _follow(
+    engine: Engine,
     conn: Connection,
     reader: ChainReader,
     network: Network,
@@ -107,7 +116,7 @@ def _follow(
         on_progress(progress)
         backoff.reset()
 
-    with closing(_Session(conn, reader, network, on_commit)) as session:
+    with closing(_Session(engine, conn, reader, network, on_commit)) as session:
         while not should_stop():
             try:
                 session.step()
@@ -136,6 +145,7 @@ class _Session:
 
     def __init__(
         self,
+        engine: Engine,
         conn: Connection,
         reader: ChainReader,
         network: Network,
@@ -143,6 +153,7 @@ class _Session:
     ) -> None:
         self._conn = conn
         self._reader = reader
+        self._catch_up = CatchUp(engine, conn, reader, network)
         self._network = network
         self._on_commit = on_commit
         self._watched = StoredWatchlist.on(conn, network.chain(reader.chain))
@@ -194,7 +205,8 @@ class _Session:
         self._may_be_behind = self._cursor is None or not self._cursor.is_final
 
     def close(self) -> None:
-        """Close the prover."""
+        """Close the prover, and what fetches ahead."""
+        self._catch_up.close()
         if self._prover is not None:
             self._prover.close()
 
@@ -231,13 +243,16 @@ class _Session:
             head = self._reader.head()
         if self._cursor is not None and self._cursor.block_hash == head.hash:
             return None
-        step = ingest_range(
+        if self._cursor is None:
+            with reading(self._conn):
+                self._cursor = read_cursor(self._conn, self._reader.chain)
+        step = self._catch_up.ingest(self._cursor, head) or ingest_range(
             self._conn,
             self._reader,
             self._network,
             head,
             self._size.blocks,
-            known=self._cursor,
+            self._cursor,
             watched=self._watched,
         )
         self._cursor = step.cursor

@@ -28,7 +28,7 @@ from indexer.facts.cursors import (
 )
 from indexer.facts.decoding import decode_events
 from indexer.facts.reorg import apply_finality, find_fork, rewind
-from indexer.facts.sessions import fences_itself, lease_session, reading, standby_session
+from indexer.facts.sessions import fences_itself, lease_session, standby_session
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.garbage import rare_collections
 from indexer.ingest.projections import apply_range, revert_events
@@ -100,19 +100,16 @@ def ingest_range(
     network: Network,
     head: Block,
     max_blocks: int,
+    cursor: Cursor | None,
     *,
-    known: Cursor | None = None,
     watched: Watchlist | None = None,
 ) -> RangeStep:
     """Ingest one range towards a head, or rewind after a reorg.
 
-    `known`: the cursor as this session last wrote it; None: it is read. The commit compares it with
-    the stored one. Raises the errors of `indexer.errors`; nothing half-written stays.
+    `cursor` as stored, None before the first range: the commit compares it with the stored one.
+    Raises the errors of `indexer.errors`; nothing half-written stays.
     """
-    chain, cursor = network.chain(reader.chain), known
-    if cursor is None:
-        with reading(conn):
-            cursor = read_cursor(conn, chain.id)
+    chain = network.chain(reader.chain)
     # A head below the cursor is usually a lagging node: wait. After a reorg the new head passes the
     # cursor in the end, and its range does not join.
     if cursor is not None and head.height == cursor.height and head.hash != cursor.block_hash:
@@ -124,7 +121,14 @@ def ingest_range(
     fresh = reader.read(first, last, watched or StoredWatchlist.on(conn, chain))
     if cursor is not None and fresh.blocks[0].parent_hash != cursor.block_hash:
         return _rewind(conn, reader, network, chain, cursor, head)
-    top = fresh.blocks[-1]
+    moved = cursor_at(reader, chain, cursor, fresh.blocks[-1], head)
+    return RangeStep(moved, _commit(conn, network, chain, cursor, moved, fresh))
+
+
+def cursor_at(
+    reader: ChainReader, chain: Chain, cursor: Cursor | None, top: Block, head: Block
+) -> Cursor:
+    """The cursor after a range that ends with `top`."""
     moved = Cursor(
         chain=top.chain,
         height=top.height,
@@ -135,9 +139,7 @@ def ingest_range(
         safe_height=None if cursor is None else cursor.safe_height,
         final_height=None if cursor is None else cursor.final_height,
     )
-    if not isinstance(reader, ReportsFinality):
-        moved = _finalize_by_depth(chain, moved)
-    return RangeStep(moved, _commit(conn, network, chain, cursor, moved, fresh))
+    return moved if isinstance(reader, ReportsFinality) else _finalize_by_depth(chain, moved)
 
 
 def _commit(

@@ -26,6 +26,8 @@ class FakeEvmNode:
         match method, params:
             case "eth_chainId", []:
                 return hex(evm_chain_number(self.chain.chain))
+            case "eth_blockNumber", []:
+                return hex(len(self.chain.blocks) - 1)
             case "eth_getBlockByNumber", ["safe" | "finalized", _]:
                 raise Refused(-32602, "unknown tag")
             case "eth_getBlockByNumber", [str(number), _]:

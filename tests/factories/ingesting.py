@@ -6,6 +6,8 @@ from sqlalchemy import Engine
 
 from indexer.chains.ports import ChainReader
 from indexer.config.networks import Network
+from indexer.facts.cursors import read_cursor
+from indexer.facts.sessions import reading
 from indexer.ingest.proving import BlockProver
 from indexer.ingest.ranges import MAX_BLOCKS, RangeProgress, follower_lease, ingest_range
 
@@ -18,7 +20,9 @@ def ingest_once(
     As a follower does, which alone records finality that a node reports.
     """
     with follower_lease(engine, reader.chain) as conn:
-        progress = ingest_range(conn, reader, network, reader.head(), max_blocks).progress
+        with reading(conn):
+            cursor = read_cursor(conn, reader.chain)
+        progress = ingest_range(conn, reader, network, reader.head(), max_blocks, cursor).progress
         prover = BlockProver.for_reader(reader, network)
         if prover is not None:
             with closing(prover):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 
 import polars as pl
+from sqlalchemy import Connection
 
 from indexer.chains.evm.history import EvmColumns, logs_from_frame
 from indexer.chains.ports import Block, Range
@@ -17,7 +18,7 @@ from indexer.config.networks import Chain, EvmChain
 from indexer.decode.build import decoder_build
 from indexer.decode.evm_columns import decode_columns
 from indexer.facts import quarantine
-from indexer.facts.columns_copy import CopyText, text_of_frame, text_of_rows
+from indexer.facts.columns_copy import CopyText, copy_text, text_of_frame, text_of_rows
 from indexer.facts.decoding import decode_events, shared_contracts
 from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES, RAW_MAPPINGS
 from indexer.facts.store import DecodedEvent, group_by_type, raw_columns
@@ -43,8 +44,8 @@ class Chunk:
     last: Height
     parent_hash: BlockHash
     """Of the first block."""
-    hash: BlockHash
-    """Of the last block."""
+    top: Block
+    """The last block."""
     events: int
     """Raw events to store."""
     read: int
@@ -59,6 +60,11 @@ class Chunk:
     def size(self) -> int:
         """Bytes of its rows."""
         return sum(len(copied.text) for copied in self.copies)
+
+    def write(self, conn: Connection) -> None:
+        """Append its rows, as part of the connection's transaction."""
+        for copied in self.copies:
+            copy_text(conn, copied)
 
 
 def chunk_of_range(chain: Chain, read: Range) -> Chunk:
@@ -116,7 +122,7 @@ def _chunk(
         first=read[0].height,
         last=read[-1].height,
         parent_hash=read[0].parent_hash,
-        hash=read[-1].hash,
+        top=read[-1],
         events=sum(counts.values()),
         read=events_read,
         movements=_movement_keys(decoded, columnar),

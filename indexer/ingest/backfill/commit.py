@@ -21,7 +21,6 @@ from indexer.errors import (
 from indexer.facts import backfills, days, proofs, quarantine, store
 from indexer.facts.alarms import clear_alarms_about, raise_alarm
 from indexer.facts.backfills import BackfillSpan, BackfillTotals
-from indexer.facts.columns_copy import copy_text
 from indexer.facts.cursors import read_cursor
 from indexer.facts.sessions import shared_transaction
 from indexer.ingest.backfill.chunks import Chunk
@@ -120,8 +119,7 @@ def _replace(conn: Connection, network: Network, now: BackfillSpan, chunk: Chunk
     # A range without blocks holds nothing.
     is_stored = conn.scalar(select(exists().where(*in_chunk)))
     before = store.remove_range(conn, chunk.chain, chunk.first, chunk.last) if is_stored else []
-    for copied in chunk.copies:
-        copy_text(conn, copied)
+    chunk.write(conn)
     proofs.record_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
     proofs.restore_proven(conn, proven)
     days.record_change(conn, chunk.chain, chunk.first, chunk.last)
@@ -153,7 +151,7 @@ def _check_joins(conn: Connection, chunk: Chunk) -> None:
     above = store.block_at(conn, chunk.chain, Height(chunk.last + 1))
     if below is not None and chunk.parent_hash != below.hash:
         raise InconsistentAnswer(f"{chunk.chain}: block {chunk.first} does not join below")
-    if above is not None and above.parent_hash != chunk.hash:
+    if above is not None and above.parent_hash != chunk.top.hash:
         raise InconsistentAnswer(f"{chunk.chain}: block {chunk.last} does not join above")
 
 

@@ -35,7 +35,7 @@ MAX_BLOCKS_COLUMNAR = 1_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Rows that wait for the writer, beyond which nothing more is requested."""
 
-_ATTEMPTS = 12
+ATTEMPTS = 12
 """About four minutes: the restart of a node is no reason to give up."""
 _FIRST_PAUSE = 0.25
 """Seconds before the second attempt; doubled before each further one."""
@@ -84,13 +84,17 @@ def _fetch_columns(
 
 
 def fetch_with_retries(
-    fetch: FetchChunk, first: Height, last: Height, ended: threading.Event
+    fetch: FetchChunk,
+    first: Height,
+    last: Height,
+    ended: threading.Event,
+    attempts: int = ATTEMPTS,
 ) -> Chunk:
     """Fetch, with exponential backoff after retryable errors.
 
     Raises `RangeTooWide` at once, and the last error after all attempts or once `ended` is set.
     """
-    for attempt in range(1, _ATTEMPTS):
+    for attempt in range(1, attempts):
         try:
             return fetch(first, last)
         except RangeTooWide:
@@ -153,10 +157,13 @@ class _Pending:
         return self.chunk.result().size if is_fetched and self.chunk.exception() is None else 0
 
 
-def fetch_ahead(source: ChunkSource, first: Height, last: Height) -> Generator[Chunk]:
+def fetch_ahead(
+    source: ChunkSource, first: Height, last: Height, *, attempts: int = ATTEMPTS
+) -> Generator[Chunk]:
     """The range's chunks in order, while the next ones are being fetched.
 
-    At most one chunk more than there are fetchers waits, and about `MAX_WAITING_BYTES`.
+    At most one chunk more than there are fetchers waits, and about `MAX_WAITING_BYTES`. A range is
+    requested so many times before its error is raised.
     """
     plan = RangePlanner(first, last, first_blocks=source.first_blocks, max_blocks=source.max_blocks)
     idle: queue.SimpleQueue[FetchChunk] = queue.SimpleQueue()
@@ -169,7 +176,7 @@ def fetch_ahead(source: ChunkSource, first: Height, last: Height) -> Generator[C
     def fetch(first: Height, last: Height) -> Chunk:
         fetcher = idle.get()
         try:
-            return fetch_with_retries(fetcher, first, last, ended)
+            return fetch_with_retries(fetcher, first, last, ended, attempts)
         finally:
             idle.put(fetcher)
 

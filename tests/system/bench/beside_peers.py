@@ -8,6 +8,8 @@ number and the sum of the transfers that were mined, or the run fails.
   process to the commit of the last row, which a poll every 5 ms sees. Isthmus runs as
   `isthmus backfill`; Subsquid as `node lib/main.js`, which is what `sqd process` does; Ponder as
   `ponder start`. `cpu_s` is of the process until it has stopped, `postgres_cpu_s` of the server.
+- `catch_up`: the same transfers by the live path, which goes on behind them: `isthmus follow`, and
+  the peers without a last block.
 - `head`: from the call of `evm_mine` for a block of five transfers until a poll every 2 ms sees the
   last of them. All three have the node's WebSocket. Each round starts a new process, and
   blocks of a warm-up are not counted. The next block is mined when the last is stored.
@@ -104,6 +106,8 @@ class Indexer:
     template: str
     """Database that each run's is a copy of."""
     table: str
+    height: str
+    """Column of its block."""
     row: str
     """Condition of the row of a transfer, by its primary key."""
 
@@ -115,6 +119,7 @@ class Rounds:
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     postgres_seconds: list[float] = field(default_factory=list)
+    catch_up_seconds: list[float] = field(default_factory=list)
     delays: list[float] = field(default_factory=list)
 
     def backfill(self) -> dict[str, Any]:
@@ -124,6 +129,13 @@ class Rounds:
             "rounds_s": [round(each, 2) for each in self.seconds],
             "cpu_s": round(median(self.cpu_seconds), 2),
             "postgres_cpu_s": round(median(self.postgres_seconds), 2),
+        }
+
+    def catch_up(self) -> dict[str, Any]:
+        """Median, and the seconds of each round."""
+        return {
+            "seconds": round(median(self.catch_up_seconds), 2),
+            "rounds_s": [round(each, 2) for each in self.catch_up_seconds],
         }
 
     def head(self) -> dict[str, Any]:
@@ -157,16 +169,18 @@ def _measure(name: str, package: str, peer_in: Callable[[Path], Indexer]) -> dic
         for number in range(ROUNDS):
             for indexer in pair if number % 2 == 0 else pair[::-1]:
                 bench.backfill(indexer, found[indexer.name])
+                bench.catch_up(indexer, found[indexer.name])
                 bench.follow(indexer, found[indexer.name])
         foreign = load.share()
     ours, theirs = found["isthmus"], found[name]
-    slower = [peer / mine for peer, mine in zip(theirs.seconds, ours.seconds, strict=True)]
     return {
         "peer": f"{package} {_version(folder, package)}",
         "node_js": subprocess.check_output(["node", "--version"], text=True).strip(),
         "events": BLOCKS * TRANSFERS,
         "backfill": {each: rounds.backfill() for each, rounds in found.items()},
-        "backfill_ratio": round(median(slower), 2),
+        "backfill_ratio": _ratio(theirs.seconds, ours.seconds),
+        "catch_up": {each: rounds.catch_up() for each, rounds in found.items()},
+        "catch_up_ratio": _ratio(theirs.catch_up_seconds, ours.catch_up_seconds),
         "head": {each: rounds.head() for each, rounds in found.items()},
         "head_p50_ratio": round(percentile(theirs.delays, 0.5) / percentile(ours.delays, 0.5), 2),
         "head_blocks": ROUNDS * HEAD_BLOCKS,
@@ -174,6 +188,11 @@ def _measure(name: str, package: str, peer_in: Callable[[Path], Indexer]) -> dic
         "load_average": round(load.average, 1),
         "foreign_share": round(foreign, 3),
     }
+
+
+def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
+    """Of the rounds, the median."""
+    return round(median(peer / mine for peer, mine in zip(theirs, ours, strict=True)), 2)
 
 
 def _version(folder: Path, package: str) -> str:
@@ -190,6 +209,7 @@ def _isthmus(home: Path) -> Indexer:
         partial(_start_isthmus, home),
         "template_isthmus",
         "facts.erc20_transfers",
+        "height",
         f"chain = '{_chain().id}' AND height = %(height)s AND position = %(position)s",
     )
 
@@ -219,6 +239,7 @@ def _subsquid(folder: Path) -> Indexer:
         partial(_start_subsquid, folder),
         "template_subsquid",
         "transfer",
+        "block_number",
         "id = %(height)s::text || '-' || %(position)s::text",
     )
 
@@ -240,6 +261,7 @@ def _ponder(folder: Path) -> Indexer:
         partial(_start_ponder, folder),
         "template0",
         "public.transfer",
+        "block_number",
         "block_number = %(height)s AND log_index = %(position)s",
     )
 
@@ -315,15 +337,29 @@ class Bench:
         with self._database(indexer.template) as url:
             used, postgres = _children_seconds(), family_seconds(self.postmaster)
             began = time.monotonic()
-            with self._running(indexer, Job(self.node, url, 1, BLOCKS)) as process:
-                seen = Rows(url, indexer)
-                seen.wait(BLOCKS, TRANSFERS, process, _BACKFILL_POLL_SECONDS)
+            with self._reading_history(indexer, Job(self.node, url, 1, BLOCKS)):
                 found.seconds.append(time.monotonic() - began)
                 found.postgres_seconds.append(family_seconds(self.postmaster) - postgres)
-                seen.check(BLOCKS * TRANSFERS, 1)
-                seen.close()
             found.cpu_seconds.append(_children_seconds() - used)
         print_line(f"{indexer.name}: backfill in {found.seconds[-1]:.2f} s")
+
+    def catch_up(self, indexer: Indexer, found: Rounds) -> None:
+        """One run of the live path from an empty database, until it has the same transfers."""
+        with self._database(indexer.template) as url:
+            began = time.monotonic()
+            with self._reading_history(indexer, Job(self.node, url, 1, None)):
+                found.catch_up_seconds.append(time.monotonic() - began)
+        print_line(f"{indexer.name}: caught up in {found.catch_up_seconds[-1]:.2f} s")
+
+    @contextmanager
+    def _reading_history(self, indexer: Indexer, job: Job) -> Iterator[None]:
+        """A process that has stored the transfers of the backfill."""
+        with self._running(indexer, job) as process:
+            seen = Rows(job.database, indexer)
+            seen.wait(BLOCKS, TRANSFERS, process, _BACKFILL_POLL_SECONDS)
+            yield
+            seen.check(BLOCKS, BLOCKS * TRANSFERS, 1)
+            seen.close()
 
     def follow(self, indexer: Indexer, found: Rounds) -> None:
         """One run at the head, from an empty database."""
@@ -343,7 +379,7 @@ class Bench:
                 seen.wait(height + number, HEAD_TRANSFERS, process, _HEAD_POLL_SECONDS)
                 found.delays.append(time.monotonic() - began)
                 until(began + BLOCK_SECONDS)
-            seen.check(self.amount - amount, amount)
+            seen.check(self.height(), self.amount - amount, amount)
             seen.close()
         print_line(f"{indexer.name}: p50 {median(found.delays[-HEAD_BLOCKS:]) * 1000:.1f} ms")
 
@@ -433,10 +469,13 @@ class Rows:
                 raise TimeoutError(f"block {height} is not stored after {TIMEOUT_SECONDS:.0f} s")
             time.sleep(poll_seconds)
 
-    def check(self, count: int, first_amount: int) -> None:
-        """Raises `AssertionError` unless the table has just these transfers."""
-        query = f"SELECT count(*), sum(amount) FROM {self._indexer.table}"
-        found = self._conn.execute(query.encode()).fetchone()
+    def check(self, height: int, count: int, first_amount: int) -> None:
+        """Raises `AssertionError` unless the table has just these transfers up to the block."""
+        query = (
+            f"SELECT count(*), sum(amount) FROM {self._indexer.table}"
+            f" WHERE {self._indexer.height} <= %s"
+        )
+        found = self._conn.execute(query.encode(), [height]).fetchone()
         expected = (count, sum(range(first_amount, first_amount + count)))
         if found != expected:
             raise AssertionError(f"{self._indexer.name} has {found}, not {expected}")

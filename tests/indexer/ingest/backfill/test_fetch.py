@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from indexer.chains.raw import Block
 from indexer.errors import (
     InconsistentAnswer,
     NodeUnavailable,
@@ -17,7 +18,7 @@ from indexer.ingest.backfill import fetch
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill.fetch import ChunkSource, FetchChunk, RangePlanner, fetch_ahead
 from tests.factories.fake_chain import ETHEREUM
-from warehouse_schema.identifiers import BlockHash, Height
+from warehouse_schema.identifiers import BlockHash, Height, UnixSeconds
 
 
 def make_chunk(first: int, last: int, *, events: int = 0, size: int = 0) -> Chunk:
@@ -26,7 +27,7 @@ def make_chunk(first: int, last: int, *, events: int = 0, size: int = 0) -> Chun
         first=Height(first),
         last=Height(last),
         parent_hash=BlockHash("0x00"),
-        hash=BlockHash("0x01"),
+        top=Block(ETHEREUM, Height(last), BlockHash("0x01"), BlockHash("0x00"), UnixSeconds(0)),
         events=events,
         read=events,
         movements=None,

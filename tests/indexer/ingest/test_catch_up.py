@@ -1,0 +1,153 @@
+"""A follower that is far behind: what it reads in chunks equals what it reads in ranges."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from sqlalchemy import URL, Engine, Table, select
+
+from indexer.chains.evm.history import EvmHistory
+from indexer.chains.evm.reader import EvmReader
+from indexer.chains.ports import ChainReader
+from indexer.decode.evm import event_topics
+from indexer.errors import InconsistentAnswer
+from indexer.ingest import catch_up
+from indexer.ingest import follow as following
+from indexer.ingest.backfill import chunks, fetch
+from indexer.ingest.follow import follow
+from indexer.ingest.ranges import RangeProgress
+from indexer.ingest.rebuild import differences
+from tests.factories.fake_chain import FakeChain, fake_network
+from tests.factories.fake_evm_node import FakeEvmNode
+from tests.system.replay.serving import serving
+from warehouse_schema.engine import make_engine
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import alarms, blocks, cursors, evm_logs
+from warehouse_schema.projections import movements
+
+NETWORK = fake_network(confirmations=4)
+FIRST_CHUNK = 7
+"""Blocks: no range has as few while the follower is behind."""
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catch_up, "MIN_BLOCKS", 20)
+    monkeypatch.setattr(fetch, "CHUNK_EVENTS", 30)
+    monkeypatch.setattr(fetch, "FIRST_BLOCKS", FIRST_CHUNK)
+
+
+@pytest.fixture
+def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
+    """Another empty warehouse, to compare with."""
+    engine = make_engine(clone(), role="indexer")
+    yield engine
+    engine.dispose()
+
+
+def make_chain(blocks: int = 90) -> FakeChain:
+    """Two sends a block; one log in block 3 is malformed."""
+    chain = FakeChain(NETWORK)
+    chain.grow(blocks, sends=2)
+    chain.spoil(3)
+    return chain
+
+
+def follow_to(engine: Engine, reader: ChainReader, height: int) -> list[RangeProgress]:
+    """Follow until a range or a chunk ends at `height` or above."""
+    reached: list[RangeProgress] = []
+
+    def should_stop() -> bool:
+        return bool(reached) and reached[-1].height >= height
+
+    follow(engine, reader, NETWORK, should_stop=should_stop, on_progress=reached.append)
+    return reached
+
+
+def follow_node(engine: Engine, chain: FakeChain, height: int) -> list[RangeProgress]:
+    """As `follow_to`, through a node: only there are chunks read."""
+    (config,) = NETWORK.evm
+    with (
+        serving(FakeEvmNode(chain)) as url,
+        closing(EvmReader(config, [url], event_topics)) as reader,
+    ):
+        return follow_to(engine, reader, height)
+
+
+def contents(engine: Engine) -> dict[str, list[Any]]:
+    """Every row of facts and movements, but for the database's own clocks."""
+    tables: list[Table] = [blocks, evm_logs, oft_sent, movements]
+    with engine.connect() as conn:
+        rows = {table.name: sorted(map(repr, conn.execute(select(table)))) for table in tables}
+        raised = select(alarms.c.chain, alarms.c.kind, alarms.c.subject, alarms.c.detail)
+        places = select(cursors.c.chain, cursors.c.height, cursors.c.block_hash)
+        return {
+            **rows,
+            "alarms": sorted(map(repr, conn.execute(raised))),
+            "cursors": sorted(map(repr, conn.execute(places))),
+        }
+
+
+def test_chunks_give_rows_of_ranges(indexer_engine: Engine, second_engine: Engine) -> None:
+    chain = make_chain()
+    progress = follow_node(indexer_engine, chain, 90)
+    follow_to(second_engine, chain, 90)
+    assert progress[0].blocks == FIRST_CHUNK
+    # The last blocks are not final: a range reads them.
+    assert progress[-2].height == 86
+    assert sum(each.blocks for each in progress) == 90
+    assert sum(each.events for each in progress) == 180
+    assert sum(each.undecodable for each in progress) == 1
+    assert contents(indexer_engine) == contents(second_engine)
+    assert differences(indexer_engine, NETWORK) == []
+
+
+def test_many_movements_of_a_chunk_are_folded(
+    indexer_engine: Engine, second_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "MAX_MOVEMENTS", 4)
+    chain = make_chain()
+    follow_node(indexer_engine, chain, 90)
+    follow_to(second_engine, chain, 90)
+    assert contents(indexer_engine) == contents(second_engine)
+
+
+def test_stopped_follower_continues(indexer_engine: Engine, second_engine: Engine) -> None:
+    chain = make_chain()
+    assert follow_node(indexer_engine, chain, 1)[-1].height < 20
+    follow_node(indexer_engine, chain, 90)
+    follow_to(second_engine, chain, 90)
+    assert contents(indexer_engine) == contents(second_engine)
+
+
+def test_follower_near_the_head_reads_ranges(indexer_engine: Engine) -> None:
+    assert [each.blocks for each in follow_node(indexer_engine, make_chain(20), 20)] == [20]
+
+
+def test_replaced_blocks_are_rewound(indexer_engine: Engine, second_engine: Engine) -> None:
+    chain = make_chain(40)
+    follow_node(indexer_engine, chain, 40)
+    chain.drop(3)
+    chain.grow(60, fork="other")
+    follow_node(indexer_engine, chain, 97)
+    follow_to(second_engine, chain, 97)
+    assert contents(indexer_engine) == contents(second_engine)
+
+
+def test_failing_columns_do_not_stop_the_chain(
+    indexer_engine: Engine, second_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
+    failed: list[bool] = []
+
+    def fail(*_: object) -> None:
+        failed.append(True)
+        raise InconsistentAnswer("a column is malformed")
+
+    monkeypatch.setattr(EvmHistory, "read_columns", fail)
+    chain = make_chain()
+    follow_node(indexer_engine, chain, 90)
+    follow_to(second_engine, chain, 90)
+    assert failed
+    assert contents(indexer_engine) == contents(second_engine)
