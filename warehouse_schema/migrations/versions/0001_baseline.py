@@ -3652,6 +3652,7 @@ def upgrade() -> None:
         unique=False,
         schema="projections",
         postgresql_using="gin",
+        postgresql_with={"fastupdate": "off"},
     )
     op.create_index(
         op.f("ix_transfer_states_stage"),
