@@ -3,7 +3,7 @@
 Three kinds, by who can take them (why: `warehouse_schema.lock_tables`):
 
 - leases (`warehouse_schema.leases`), held by processes of the indexer or the relay that renew them;
-- rows of `locks.rows` (`warehouse_schema.row_locks`), held by the indexer until commit; and one of
+- rows of `locks.rows` (`indexer.facts.row_locks`), held by the indexer until commit; and one of
   `relay.leases`, held by the relay until commit;
 - advisory locks, pairs of 32-bit numbers: held until commit, and open to every role. Only what the
   api itself decides may wait for one.

@@ -7,7 +7,7 @@ _REMEMBERED = 20
 _MIN_INTERVALS = 2
 _EARLIEST = 0.95
 """A block is due after this share of the shortest interval, for as long as that interval."""
-_DENSE = 0.02
+_DENSE = 0.01
 """Poll interval while a block is due, as a share of the shortest interval, within two limits."""
 _MIN_DENSE_SECONDS = 0.02
 _MAX_DENSE_SECONDS = 0.05

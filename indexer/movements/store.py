@@ -16,6 +16,7 @@ from indexer.chains.events import Event
 from indexer.config.networks import Network
 from indexer.facts.messages import answered_keys_call
 from indexer.facts.queries import CompiledQuery, fetch_all, joined, rows_of
+from indexer.facts.row_locks import lock_names
 from indexer.facts.rows import RowBatch, write_rows
 from indexer.metrics.collectors import waiting
 from indexer.movements.fold import (
@@ -31,8 +32,7 @@ from indexer.movements.mechanisms import affected_movements, fold_stored
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
 from warehouse_schema.projections import movements
-from warehouse_schema.queries import any_in, any_of
-from warehouse_schema.row_locks import lock_names
+from warehouse_schema.queries import any_in
 
 _FIELDS = [field.name for field in fields(Movement)]
 _COLUMNS = [movements.c[name] for name in _FIELDS]
@@ -72,10 +72,14 @@ def _refold(conn: Connection, network: Network, affected: Collection[MovementKey
     # Rows that changed, and rows that are no movement any more.
     obsolete = stored.keys() - unchanged
     if obsolete:
-        conn.execute(delete(movements).where(movements.c.id == any_of(sorted(obsolete))))
+        fetch_all(conn, [(_DELETE, {"ids": joined(obsolete)})])
     _insert(conn, changed)
     return len(changed)
 
+
+_DELETE = rows_of(
+    delete(movements).where(movements.c.id == any_in("ids")).returning(movements.c.id)
+)
 
 _BURN_COUNTS = rows_of(
     select(

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
 from indexer.chains.events import Event
+from indexer.facts.row_locks import lock_names
 from indexer.facts.rows import copy_into
 from indexer.market.escrow_events import EscrowPausedSet
 from indexer.market.rail_terms_events import RailSet
@@ -41,7 +42,6 @@ from warehouse_schema import locks
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId, StellarAddress, UnixSeconds
 from warehouse_schema.queries import any_of
-from warehouse_schema.row_locks import lock_names
 
 RETAINED_LEDGERS = 20_000
 """Ledgers whose messages are retained, about a day. After a longer absence a client reads the whole

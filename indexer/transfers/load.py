@@ -14,7 +14,7 @@ from indexer.bridges.deposit_address.events import DepositRefunded
 from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.config.networks import Network
 from indexer.facts.proofs import BlockKey, find_unproven
-from indexer.facts.queries import fetch_all, joined, rows_of
+from indexer.facts.queries import QueryCall, fetch_all, joined, rows_of
 from indexer.facts.store import events_by_column
 from indexer.transfers.inputs import (
     ChainPosition,
@@ -166,9 +166,11 @@ def load_transfers(
     by_address = {each.deposit_address: each for each in terms if each.deposit_address is not None}
     sent_by = {"ids": joined({*ids, *(each.id for each in together)})}
     addresses = {"values": joined(by_address)}
-    submitted, signed, paid, refunds = fetch_all(
-        conn,
-        [(_SUBMISSIONS, sent_by), (_ATTEMPTS, sent_by), (_PAID, addresses), (_RETURNED, addresses)],
+    at_addresses: list[QueryCall] = []
+    if by_address:
+        at_addresses = [(_PAID, addresses), (_RETURNED, addresses)]
+    submitted, signed, *deposited = fetch_all(
+        conn, [(_SUBMISSIONS, sent_by), (_ATTEMPTS, sent_by), *at_addresses]
     )
     found: dict[str, _Rows] = defaultdict(_Rows)
     named: dict[TxHash, set[str]] = defaultdict(set)
@@ -189,7 +191,7 @@ def load_transfers(
     _add_closed_slots(closed_slots, found)
     finals: dict[ChainId, Height] = {row.chain: row.final_height for row in heights}
     movements = load_movements(conn, network, terms, together, named, finals)
-    _add_deposits(conn, by_address, [*paid, *refunds], found)
+    _add_deposits(conn, by_address, [event for events in deposited for event in events], found)
     loaded: list[LoadedTransfer] = []
     for each in sorted(terms, key=lambda each: each.id):
         own, moved = found[each.id], movements[each.id]

@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, bindparam, func, select
 
-from indexer.facts.queries import fetch_all, joined, rows_of
+from indexer.facts.queries import joined, rows_of
+from indexer.facts.row_locks import lock_and_fetch
 from indexer.facts.rows import RowBatch, write_rows
 from indexer.metrics.collectors import waiting
 from indexer.tracing import note_changes
@@ -21,7 +22,6 @@ from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.notifications import queued
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.queries import SEPARATOR
-from warehouse_schema.row_locks import lock_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,8 @@ def publish_changes(
         write_rows(conn, also)
         return
     with waiting("lock"):
-        lock_names(conn, locks.TRANSFER_EVENTS, owners)
-    [last] = fetch_all(conn, [(_LAST_NUMBERS, {"owners": joined(owners)})])
+        numbered = (_LAST_NUMBERS, {"owners": joined(owners)})
+        [last] = lock_and_fetch(conn, locks.TRANSFER_EVENTS, owners, [numbered])
     numbers = {row.owner: row.last for row in last}
     rows: list[tuple[Any, ...]] = []
     for each in changes:

@@ -31,7 +31,8 @@ from indexer.chains.events import Event
 from indexer.config.networks import Network
 from indexer.facts import proofs
 from indexer.facts.alarms import raise_alarm
-from indexer.facts.queries import CompiledQuery, fetch_all, joined
+from indexer.facts.queries import CompiledQuery, QueryCall, fetch_all, joined, rows_of
+from indexer.facts.row_locks import lock_and_fetch
 from indexer.facts.rows import RowBatch
 from indexer.metrics.collectors import waiting
 from indexer.movements.fold import BURN_EVENTS, MovementKey, group_by_transaction, pair_burns
@@ -50,9 +51,8 @@ from warehouse_schema.facts import cursors, lost_sources
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import cancellations, submissions, transfers
 from warehouse_schema.projections import transfer_states
-from warehouse_schema.queries import any_in, any_of
+from warehouse_schema.queries import any_in
 from warehouse_schema.relay import attempts, obstacles, slots
-from warehouse_schema.row_locks import lock_names
 
 logger = logging.getLogger(__name__)
 
@@ -139,8 +139,12 @@ def state_row(loaded: LoadedTransfer, state: TransferState) -> StateRow:
 
 def stored_rows(conn: Connection, ids: Collection[str]) -> dict[str, StateRow]:
     """Stored rows by transfer."""
-    [rows] = fetch_all(conn, [(_STORED, {"ids": joined(ids)})])
+    [rows] = fetch_all(conn, [_stored_call(ids)])
     return {row.transfer: row for row in rows}
+
+
+def _stored_call(ids: Collection[str]) -> QueryCall:
+    return (_STORED, {"ids": joined(ids)})
 
 
 # Locks.
@@ -186,8 +190,8 @@ def refold_transfers(
         return 0
     wanted = with_interchangeable(conn, ids)
     with waiting("lock"):
-        lock_names(conn, locks.STAGE, wanted)
-    stored = stored_rows(conn, wanted)
+        [rows] = lock_and_fetch(conn, locks.STAGE, wanted, [_stored_call(wanted)])
+    stored = {row.transfer: row for row in rows}
     readings = read_transfers(conn, network, wanted)
     proofs.request_proofs(conn, {key for each in readings for key in each.loaded.unproven})
     changed: list[tuple[TransferTerms, StateRow]] = []
@@ -299,6 +303,13 @@ def _legal_rows(
             raise_alarm(conn, each.terms.source_chain, ILLEGAL, each.terms.id, each.illegal)
 
 
+_DELETE = rows_of(
+    delete(transfer_states)
+    .where(transfer_states.c.transfer == any_in("ids"))
+    .returning(transfer_states.c.transfer, transfer_states.c.changed_at)
+)
+
+
 def _write(conn: Connection, rows: _Changes, stored: Mapping[str, StateRow]) -> None:
     """Replace rows, and publish the changes that owners are shown.
 
@@ -306,12 +317,9 @@ def _write(conn: Connection, rows: _Changes, stored: Mapping[str, StateRow]) -> 
     """
     if not rows:
         return
-    columns = transfer_states.c
-    replaced = delete(transfer_states).where(
-        columns.transfer == any_of([row.transfer for _, row in rows])
-    )
-    returned = conn.execute(replaced.returning(columns.transfer, columns.changed_at))
-    times = {row.transfer: row.changed_at for row in returned}
+    ids = joined(row.transfer for _, row in rows)
+    [replaced] = fetch_all(conn, [(_DELETE, {"ids": ids})])
+    times = {row.transfer: row.changed_at for row in replaced}
     unchanged, changed, published = [], [], []
     for terms, row in rows:
         before = stored.get(row.transfer)
@@ -334,7 +342,7 @@ def _write(conn: Connection, rows: _Changes, stored: Mapping[str, StateRow]) -> 
             )
             published.append(change)
     batches = [
-        RowBatch([*_COLUMNS, columns.changed_at], unchanged),
+        RowBatch([*_COLUMNS, transfer_states.c.changed_at], unchanged),
         RowBatch(_COLUMNS, changed),
     ]
     publish_changes(conn, published, batches)

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
+from indexer.facts.row_locks import BUCKETS, lock_names
 from warehouse_schema import leases as module
 from warehouse_schema import locks
 from warehouse_schema.engine import make_engine
@@ -26,7 +27,6 @@ from warehouse_schema.leases import (
     renew_leases,
     take_lease,
 )
-from warehouse_schema.row_locks import BUCKETS, lock_names
 
 NAME = LeaseName(locks.FOLLOWER, "eip155:1")
 OTHER = LeaseName(locks.FOLLOWER, "eip155:8453")
@@ -340,15 +340,22 @@ def test_reading_a_lease_is_no_right_to_block_it(engine: Engine, intruder: Conne
 
 
 def test_rows_are_locked_until_commit(first: Connection, second: Connection) -> None:
-    lock_names(first, locks.MOVEMENT, ["a", "b"])
-    second.exec_driver_sql("SET lock_timeout = '100ms'")
-    lock_names(second, locks.MOVEMENT, ["c"])
-    lock_names(second, locks.STAGE, ["a"])
-    with pytest.raises(OperationalError, match="lock timeout"):
-        lock_names(second, locks.MOVEMENT, ["b"])
-    second.rollback()
-    first.commit()
-    lock_names(second, locks.MOVEMENT, map(str, range(20 * BUCKETS)))
+    with first.begin():
+        lock_names(first, locks.MOVEMENT, ["a", "b"])
+        with second.begin() as waiting:
+            second.exec_driver_sql("SET lock_timeout = '100ms'")
+            lock_names(second, locks.MOVEMENT, ["c"])
+            lock_names(second, locks.STAGE, ["a"])
+            with pytest.raises(OperationalError, match="lock timeout"):
+                lock_names(second, locks.MOVEMENT, ["b"])
+            waiting.rollback()
+    with second.begin():
+        lock_names(second, locks.MOVEMENT, map(str, range(20 * BUCKETS)))
+
+
+def test_rows_are_locked_in_a_transaction_alone(first: Connection) -> None:
+    with pytest.raises(RuntimeError, match="begin a transaction"):
+        lock_names(first, locks.MOVEMENT, ["a"])
 
 
 @pytest.mark.parametrize("kind", [locks.MOVEMENT, locks.STAGE, locks.TRANSFER_EVENTS, locks.STREAM])
@@ -361,7 +368,7 @@ def test_migration_makes_all_rows_of_a_kind(indexer_engine: Engine, kind: int) -
 
 def test_kind_without_rows_is_an_error(indexer_engine: Engine) -> None:
     with (
-        indexer_engine.connect() as conn,
+        indexer_engine.begin() as conn,
         pytest.raises(RuntimeError, match="lacks rows of kind 7040"),
     ):
         lock_names(conn, locks.FOLLOWER, [""])

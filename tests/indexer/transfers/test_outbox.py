@@ -92,7 +92,7 @@ def news(transfer: str, owner: StellarAddress = DIRECT.owner) -> TransferChange:
 
 
 def test_second_writer_waits_so_numbers_follow_commits(engine: Engine):
-    with engine.connect() as first:
+    with engine.begin() as first:
         publish_changes(first, [news("first")])
         second = threading.Thread(target=tell_and_commit, args=(engine, [news("second")]))
         second.start()

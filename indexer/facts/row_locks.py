@@ -1,10 +1,13 @@
 """Locks until commit that the indexer's processes alone can take (`lock_tables` says why)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any
 from zlib import crc32
 
 from sqlalchemy import ARRAY, Connection, Integer, bindparam, func, select
 
+from indexer.facts.queries import CompiledQuery, QueryCall, fetch_all
 from warehouse_schema.lock_tables import rows
 
 BUCKETS = 1_024
@@ -12,14 +15,15 @@ BUCKETS = 1_024
 until a commit."""
 
 
-_LOCK = (
+_LOCK = CompiledQuery[int](
     select(rows.c.number)
     .where(
         rows.c.kind == bindparam("wanted_kind", type_=Integer),
         rows.c.number == func.any(bindparam("numbers", type_=ARRAY(Integer))),
     )
     .order_by(rows.c.number)
-    .with_for_update()
+    .with_for_update(),
+    itemgetter(0),
 )
 
 
@@ -28,11 +32,26 @@ def lock_names(conn: Connection, kind: int, names: Iterable[str]) -> None:
 
     `kind` is a number of `warehouse_schema.locks`. The migration makes all rows. Made here, one
     session could hold a row and wait for another session's new one, and the other the reverse.
+    Raises `RuntimeError` outside of a transaction, which alone would end the lock.
     """
+    lock_and_fetch(conn, kind, names, [])
+
+
+def lock_and_fetch(
+    conn: Connection, kind: int, names: Iterable[str], calls: Sequence[QueryCall]
+) -> list[list[Any]]:
+    """`lock_names`, then `fetch_all`, in one round trip.
+
+    The queries see what the last holder of each lock committed.
+    """
+    if not conn.in_transaction():
+        raise RuntimeError("a row is locked until commit: begin a transaction first")
     numbers = {crc32(name.encode()) % BUCKETS for name in names}
     if not numbers:
-        return
-    locked = conn.scalars(_LOCK, {"wanted_kind": kind, "numbers": sorted(numbers)}).all()
+        return fetch_all(conn, calls)
+    wanted = {"wanted_kind": kind, "numbers": sorted(numbers)}
+    locked, *found = fetch_all(conn, [(_LOCK, wanted), *calls])
     if len(locked) < len(numbers):
         missing = sorted(numbers.difference(locked))
         raise RuntimeError(f"locks.rows lacks rows of kind {kind}: {missing[:5]}")
+    return found
