@@ -5,6 +5,7 @@ next ones are fetched while it is written. Its transaction is that of a range: c
 projections and outbox together. `indexer.chains.evm.history` has what is checked of its logs.
 """
 
+import logging
 from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ from warehouse_schema.identifiers import Height
 
 if TYPE_CHECKING:
     from indexer.ingest.backfill.chunks import Chunk
+
+logger = logging.getLogger(__name__)
 
 MIN_BLOCKS = MAX_BLOCKS
 """Final blocks that are missing, from which on chunks are read: more than a range."""
@@ -67,10 +70,15 @@ class CatchUp:
             return None
         try:
             chunk = self._next_chunk(cursor, head)
-        except (RetryableChainError, PermanentChainError):
+        except RetryableChainError:
             self.close()
             self._has_failed = True
             raise
+        except PermanentChainError as error:
+            # A range has wider limits, and raises what is permanent for it too.
+            logger.warning("no columns chain=%s: %s", self._chain.id, error)
+            self.close()
+            return None
         if chunk is None or (cursor is not None and chunk.parent_hash != cursor.block_hash):
             self.close()
             return None

@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import URL, Engine, Table, select
+from sqlalchemy.exc import OperationalError
 
 from indexer.chains.evm.history import EvmHistory
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import ChainReader
 from indexer.decode.evm import event_topics
-from indexer.errors import InconsistentAnswer
+from indexer.errors import InconsistentAnswer, IndexerError, PermanentChainError
 from indexer.ingest import catch_up
 from indexer.ingest import follow as following
 from indexer.ingest.backfill import chunks, fetch
@@ -135,15 +137,46 @@ def test_replaced_blocks_are_rewound(indexer_engine: Engine, second_engine: Engi
     assert contents(indexer_engine) == contents(second_engine)
 
 
-def test_failing_columns_do_not_stop_the_chain(
+def test_failed_chunk_writes_nothing(
     indexer_engine: Engine, second_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last step of a chunk's transaction fails once, as if the connection were lost."""
+    monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
+    notify, failures = catch_up.notify_ingested, iter([True])
+    stored: list[dict[str, list[Any]]] = []
+
+    def fail_once(*where: Any) -> None:
+        if next(failures, False):
+            raise OperationalError("INSERT", {}, psycopg.OperationalError("server closed"))
+        if not stored:
+            stored.append(contents(indexer_engine))
+        notify(*where)
+
+    monkeypatch.setattr(catch_up, "notify_ingested", fail_once)
+    chain = make_chain()
+    follow_node(indexer_engine, chain, 90)
+    follow_to(second_engine, chain, 90)
+    assert set(map(len, stored[0].values())) == {0}
+    assert contents(indexer_engine) == contents(second_engine)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [InconsistentAnswer("a column is malformed"), PermanentChainError("one block is too much")],
+    ids=["retryable", "permanent"],
+)
+def test_failing_columns_do_not_stop_the_chain(
+    indexer_engine: Engine,
+    second_engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    error: IndexerError,
 ) -> None:
     monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
     failed: list[bool] = []
 
     def fail(*_: object) -> None:
         failed.append(True)
-        raise InconsistentAnswer("a column is malformed")
+        raise error
 
     monkeypatch.setattr(EvmHistory, "read_columns", fail)
     chain = make_chain()
