@@ -14,6 +14,7 @@ from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import ChainReader
 from indexer.decode.evm import event_topics
 from indexer.errors import InconsistentAnswer, IndexerError, PermanentChainError
+from indexer.facts.cursors import notify_ingested
 from indexer.ingest import catch_up
 from indexer.ingest import follow as following
 from indexer.ingest.backfill import chunks, fetch
@@ -142,7 +143,7 @@ def test_failed_chunk_writes_nothing(
 ) -> None:
     """The last step of a chunk's transaction fails once, as if the connection were lost."""
     monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
-    notify, failures = catch_up.notify_ingested, iter([True])
+    notify, failures = notify_ingested, iter([True])
     stored: list[dict[str, list[Any]]] = []
 
     def fail_once(*where: Any) -> None:
