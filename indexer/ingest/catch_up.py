@@ -23,6 +23,7 @@ from indexer.facts.cursors import Cursor, move_cursor, notify_ingested
 from indexer.facts.sessions import fences_itself
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.ranges import MAX_BLOCKS, RangeProgress, RangeStep, cursor_at
+from indexer.metrics.collectors import waiting
 from indexer.movements.mechanisms import stored_keys
 from indexer.movements.store import refold_movements
 from indexer.tracing import Attributes, transfer_changes
@@ -69,7 +70,8 @@ class CatchUp:
             self._has_failed = False
             return None
         try:
-            chunk = self._next_chunk(cursor, head)
+            with waiting("node"):
+                chunk = self._next_chunk(cursor, head)
         except RetryableChainError:
             self.close()
             self._has_failed = True
@@ -84,6 +86,14 @@ class CatchUp:
             return None
         moved = cursor_at(self._reader, self._chain, cursor, chunk.top, head)
         _commit(self._conn, self._network, cursor, moved, chunk)
+        logger.info(
+            "caught up chain=%s from=%d to=%d events=%d undecodable=%d",
+            chunk.chain,
+            chunk.first,
+            chunk.last,
+            chunk.events,
+            len(chunk.undecodable),
+        )
         progress = RangeProgress(
             chain=chunk.chain,
             height=chunk.last,
