@@ -3,7 +3,6 @@
 getEvents gives no proof of its events; the reader compares them with the headers.
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
@@ -16,17 +15,9 @@ from indexer.chains.stellar.ledger_window import range_errors
 from indexer.chains.stellar.rpc import StellarRpc, base64_bytes, field, objects
 from indexer.chains.stellar.xdr.event_ids import EventId, parse_event_id
 from indexer.config.networks import StellarChain
-from indexer.errors import (
-    InconsistentAnswer,
-    NodeBehind,
-    PermanentChainError,
-    RetentionGap,
-    RetryableChainError,
-)
+from indexer.errors import InconsistentAnswer, NodeBehind, RetentionGap
 from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash
-
-logger = logging.getLogger(__name__)
 
 EVENTS_PER_CALL = 1_000
 
@@ -135,18 +126,15 @@ class EventPrefetch:
         self._started = (node, height, events)
 
     def take(self, node: StellarRpc, first: Height, last: Height) -> EventPage | None:
-        """The events of that ledger, once. None for another range or node, or after a failure."""
+        """The events of that ledger, once; None for another range or node.
+
+        Raises what the request raised.
+        """
         started, self._started = self._started, None
         if started is None or (node, first, last) != (started[0], started[1], started[1]):
             return None
-        events = started[2]
         with waiting("node"):
-            failure = events.exception()
-        if isinstance(failure, RetryableChainError | PermanentChainError):
-            # The caller requests the range itself and handles what happens then.
-            logger.debug("prefetch failed chain=%s height=%d: %s", self._chain.id, last, failure)
-            return None
-        return events.result()
+            return started[2].result()
 
     def close(self) -> None:
         """Start nothing more."""

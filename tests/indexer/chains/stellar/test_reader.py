@@ -304,7 +304,7 @@ def test_events_are_not_requested_ahead_while_behind(
     assert [call["startLedger"] for call in node.requests("getEvents")] == [21]
 
 
-def test_failed_request_ahead_is_repeated(node: FakeStellarNode, reader: ChainReader) -> None:
+def test_failed_request_ahead_is_a_failed_read(node: FakeStellarNode, reader: ChainReader) -> None:
     calls = itertools.count()
 
     def fail_once(_: Any, real: Callable[[], Any]) -> Any:
@@ -315,6 +315,8 @@ def test_failed_request_ahead_is_repeated(node: FakeStellarNode, reader: ChainRe
     node.answer_with("getEvents", fail_once)
     node.emit(_escrow(21))
     head = _close_ledger(node, reader)
+    with pytest.raises(NodeUnavailable, match="out of memory"):
+        reader.read(head, head, [])
     assert [e.seen.height for e in reader.read(head, head, []).events] == [21]
 
 
