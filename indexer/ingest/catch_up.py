@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MIN_BLOCKS = MAX_BLOCKS
-"""Final blocks that are missing, from which on chunks are read: more than a range."""
+"""Chunks are read while more than this many final blocks are missing."""
+_MAX_RANGES = 64
+"""Ranges after a failure, before chunks are read again."""
 
 
 class CatchUp:
@@ -52,7 +54,10 @@ class CatchUp:
         self._chain = network.chain(reader.chain)
         self._chunks: Generator[Chunk] | None = None
         """None while ranges are ingested."""
-        self._has_failed = False
+        self._ranges_left = 0
+        """Ranges to be ingested before chunks are read again."""
+        self._failures = 0
+        """Since the last chunk."""
 
     def close(self) -> None:
         """Stop fetching, and close the connections of the threads."""
@@ -65,29 +70,30 @@ class CatchUp:
 
         Raises the errors of `indexer.errors`; nothing half-written stays.
         """
-        if self._has_failed:
-            # A range of event objects first: what fails in columns alone must not stop the chain.
-            self._has_failed = False
+        if self._ranges_left > 0:
+            self._ranges_left -= 1
             return None
+        first = Height(self._chain.first_height if cursor is None else cursor.height + 1)
         try:
             with waiting("node"):
-                chunk = self._next_chunk(cursor, head)
+                chunk = self._next_chunk(first, head)
         except RetryableChainError:
-            self.close()
-            self._has_failed = True
+            self._read_ranges()
             raise
-        except PermanentChainError as error:
-            # A range has wider limits, and raises what is permanent for it too.
-            logger.warning("no columns chain=%s: %s", self._chain.id, error)
-            self.close()
+        except (PermanentChainError, ValueError, TypeError, LookupError):
+            # What fails in columns alone must not stop the chain: a range raises what is permanent.
+            logger.exception("no columns chain=%s first=%d", self._chain.id, first)
+            self._read_ranges()
             return None
-        if chunk is None or (cursor is not None and chunk.parent_hash != cursor.block_hash):
+        joins = chunk is not None and (cursor is None or chunk.parent_hash == cursor.block_hash)
+        if chunk is None or not joins or chunk.first != first:
             self.close()
             return None
         moved = cursor_at(self._reader, self._chain, cursor, chunk.top, head)
         _commit(self._conn, self._network, cursor, moved, chunk)
+        self._failures = 0
         logger.info(
-            "caught up chain=%s from=%d to=%d events=%d undecodable=%d",
+            "ingested chain=%s from=%d to=%d events=%d undecodable=%d as=columns",
             chunk.chain,
             chunk.first,
             chunk.last,
@@ -106,11 +112,16 @@ class CatchUp:
         )
         return RangeStep(moved, progress)
 
-    def _next_chunk(self, cursor: Cursor | None, head: Block) -> "Chunk | None":
+    def _read_ranges(self) -> None:
+        """Ingest ranges for a while: after each failure in a row twice as many."""
+        self.close()
+        self._ranges_left = min(2**self._failures, _MAX_RANGES)
+        self._failures += 1
+
+    def _next_chunk(self, first: Height, head: Block) -> "Chunk | None":
         if self._chunks is None:
             if not isinstance(self._reader, EvmReader):
                 return None
-            first = Height(self._chain.first_height if cursor is None else cursor.height + 1)
             # Blocks above may be replaced while they wait to be written.
             last = final_by_depth(self._chain, head.height)
             if last - first < MIN_BLOCKS:
@@ -122,6 +133,8 @@ class CatchUp:
         # Imported here: polars takes 40 MB, which a follower at the head does without.
         from indexer.ingest.backfill.fetch import fetch_ahead, open_source
 
+        # Of each chunk when it is fetched: its blocks are older, and a payment comes after its
+        # address is stored. The sessions go back to the engine's pool.
         watched = StoredWatchlist(self._chain, self._engine.begin)
         with (
             open_source(self._reader, self._chain, watched) as source,

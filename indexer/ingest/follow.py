@@ -185,7 +185,6 @@ class _Session:
                 self._moving = True
                 with self._conn.begin():
                     clear_alarms_about(self._conn, self._reader.chain, self._reader.chain)
-            self._size.grow()
             self._finality.request()
         if self._prover is not None:
             self._prover.prove_requested(self._conn)
@@ -205,7 +204,7 @@ class _Session:
         self._may_be_behind = self._cursor is None or not self._cursor.is_final
 
     def close(self) -> None:
-        """Close the prover, and what fetches ahead."""
+        """Close the prover and the catch-up."""
         self._catch_up.close()
         if self._prover is not None:
             self._prover.close()
@@ -246,15 +245,19 @@ class _Session:
         if self._cursor is None:
             with reading(self._conn):
                 self._cursor = read_cursor(self._conn, self._reader.chain)
-        step = self._catch_up.ingest(self._cursor, head) or ingest_range(
-            self._conn,
-            self._reader,
-            self._network,
-            head,
-            self._size.blocks,
-            self._cursor,
-            watched=self._watched,
-        )
+        step = self._catch_up.ingest(self._cursor, head)
+        if step is None:
+            step = ingest_range(
+                self._conn,
+                self._reader,
+                self._network,
+                head,
+                self._size.blocks,
+                self._cursor,
+                watched=self._watched,
+            )
+            if step.progress is not None:
+                self._size.grow()
         self._cursor = step.cursor
         return step.progress
 

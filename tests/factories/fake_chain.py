@@ -13,7 +13,7 @@ from eth_utils.crypto import keccak
 from indexer.chains.events import Provenance
 from indexer.chains.ports import Block, EvmLog, Range
 from indexer.chains.watchlist import Watched
-from indexer.config.networks import EvmChain, Network, load_network
+from indexer.config.networks import EvmChain, LogProof, Network, load_network
 from indexer.errors import NodeBehind, RangeTooWide
 from warehouse_schema.identifiers import (
     BlockHash,
@@ -30,16 +30,17 @@ PACKET_SENT = "0x" + keccak(b"PacketSent(bytes,bytes,address)").hex()
 OFT_SENT = "0x" + keccak(b"OFTSent(bytes32,uint32,address,uint256,uint256)").hex()
 
 
-def fake_network(*, confirmations: int = 8, start_height: int = 1) -> Network:
-    """Mainnet with a short Ethereum."""
+def fake_network(
+    *, confirmations: int = 8, start_height: int = 1, log_proof: LogProof = "none"
+) -> Network:
+    """Mainnet with a short Ethereum. No `log_proof` by hashes: those of the chain are made up."""
     network = load_network("mainnet")
     (ethereum,) = (chain for chain in network.evm if chain.id == ETHEREUM)
     short = replace(
         ethereum,
         confirmations=confirmations,
         start_height=Height(start_height),
-        # Its hashes are made up.
-        log_proof="none",
+        log_proof=log_proof,
     )
     return replace(network, evm=(short,))
 

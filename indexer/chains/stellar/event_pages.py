@@ -121,7 +121,13 @@ class EventPrefetch:
         self._started: tuple[StellarRpc, Height, Future[EventPage]] | None = None
 
     def start(self, node: StellarRpc, height: Height) -> None:
-        """Request the events of a ledger that the node has; those of an earlier one are dropped."""
+        """Request the events of a ledger that the node has; those of an earlier one are dropped.
+
+        Nothing is requested while an earlier request is still running: what one node delays must
+        not delay the answer of another.
+        """
+        if self._started is not None and not self._started[2].done():
+            return
         events = self._executor.submit(_all_events, node, self._chain, height)
         self._started = (node, height, events)
 
@@ -130,11 +136,14 @@ class EventPrefetch:
 
         Raises what the request raised.
         """
-        started, self._started = self._started, None
-        if started is None or (node, first, last) != (started[0], started[1], started[1]):
+        if self._started is None:
             return None
+        asked, height, events = self._started
+        if (node, first, last) != (asked, height, height):
+            return None
+        self._started = None
         with waiting("node"):
-            return started[2].result()
+            return events.result()
 
     def close(self) -> None:
         """Start nothing more."""

@@ -6,14 +6,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import URL, Engine, Table, select
+from sqlalchemy import URL, Engine, Table, create_engine, select
 from sqlalchemy.exc import OperationalError
 
 from indexer.chains.evm.history import EvmHistory
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import ChainReader
 from indexer.decode.evm import event_topics
-from indexer.errors import InconsistentAnswer, IndexerError, PermanentChainError
+from indexer.errors import InconsistentAnswer, PermanentChainError
 from indexer.facts.cursors import notify_ingested
 from indexer.ingest import catch_up
 from indexer.ingest import follow as following
@@ -23,13 +23,17 @@ from indexer.ingest.ranges import RangeProgress
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
+from tests.factories.intake import ask
+from tests.factories.notifications import queued_notifications
+from tests.factories.stage_history import make_terms
 from tests.system.replay.serving import serving
+from warehouse_schema import channels
 from warehouse_schema.engine import make_engine
 from warehouse_schema.events import oft_sent
-from warehouse_schema.facts import alarms, blocks, cursors, evm_logs
-from warehouse_schema.projections import movements
+from warehouse_schema.facts import alarms, blocks, cursors, evm_logs, unproven_blocks
+from warehouse_schema.projections import movements, transfer_states
 
-NETWORK = fake_network(confirmations=4)
+NETWORK = fake_network(confirmations=4, log_proof="operators")
 FIRST_CHUNK = 7
 """Blocks: no range has as few while the follower is behind."""
 
@@ -79,10 +83,14 @@ def follow_node(engine: Engine, chain: FakeChain, height: int) -> list[RangeProg
 
 
 def contents(engine: Engine) -> dict[str, list[Any]]:
-    """Every row of facts and movements, but for the database's own clocks."""
+    """Every row of facts and projections, but for the database's own clocks."""
     tables: list[Table] = [blocks, evm_logs, oft_sent, movements]
+    shown = [transfer_states.c[name] for name in ("transfer", "stage", "movement", "keys")]
+    unproven = select(unproven_blocks.c.chain, unproven_blocks.c.block_hash)
     with engine.connect() as conn:
         rows = {table.name: sorted(map(repr, conn.execute(select(table)))) for table in tables}
+        rows["transfers"] = [repr(row) for row in conn.execute(select(*shown))]
+        rows["unproven"] = sorted(map(repr, conn.execute(unproven)))
         raised = select(alarms.c.chain, alarms.c.kind, alarms.c.subject, alarms.c.detail)
         places = select(cursors.c.chain, cursors.c.height, cursors.c.block_hash)
         return {
@@ -102,8 +110,39 @@ def test_chunks_give_rows_of_ranges(indexer_engine: Engine, second_engine: Engin
     assert sum(each.blocks for each in progress) == 90
     assert sum(each.events for each in progress) == 180
     assert sum(each.undecodable for each in progress) == 1
-    assert contents(indexer_engine) == contents(second_engine)
+    found = contents(indexer_engine)
+    assert found == contents(second_engine)
+    assert len(found["unproven"]) == 90
     assert differences(indexer_engine, NETWORK) == []
+
+
+def test_send_in_a_chunk_refolds_its_transfer(
+    engine: Engine, indexer_engine: Engine, second_engine: Engine
+) -> None:
+    """Found by payer and amount. Nothing else writes the row of the transfer."""
+    chain = make_chain()
+    terms = make_terms(
+        mechanism="oft",
+        source_token=NETWORK.evm[0].usdt0,
+        source_address="0x" + "5e" * 20,
+        deposit_address=None,
+        amount_in=5_000_000,
+        started_at=chain.blocks[10].time,
+        expires_at=chain.blocks[90].time,
+    )
+    second_owner = create_engine(second_engine.url)
+    for owner in (engine, second_owner):
+        with owner.begin() as conn:
+            ask(conn, terms)
+    second_owner.dispose()
+    # Before the range of the last blocks, which has such sends too.
+    follow_node(indexer_engine, chain, 86)
+    assert len(contents(indexer_engine)["transfers"]) == 1
+    follow_node(indexer_engine, chain, 90)
+    follow_to(second_engine, chain, 90)
+    assert contents(indexer_engine) == contents(second_engine)
+    with engine.connect() as conn:
+        assert f"{chain.chain}:86" in queued_notifications(conn, channels.INGESTED)
 
 
 def test_many_movements_of_a_chunk_are_folded(
@@ -163,14 +202,18 @@ def test_failed_chunk_writes_nothing(
 
 @pytest.mark.parametrize(
     "error",
-    [InconsistentAnswer("a column is malformed"), PermanentChainError("one block is too much")],
-    ids=["retryable", "permanent"],
+    [
+        InconsistentAnswer("a column is malformed"),
+        PermanentChainError("one block is too much"),
+        ValueError("a fault of ours"),
+    ],
+    ids=["retryable", "permanent", "fault"],
 )
 def test_failing_columns_do_not_stop_the_chain(
     indexer_engine: Engine,
     second_engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
-    error: IndexerError,
+    error: Exception,
 ) -> None:
     monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
     failed: list[bool] = []

@@ -338,6 +338,32 @@ def test_events_of_failed_node_are_not_used(node: FakeStellarNode) -> None:
         reader.close()
 
 
+def test_slow_request_ahead_delays_no_other_node(node: FakeStellarNode) -> None:
+    ended = threading.Event()
+
+    def slow(_: Any, real: Callable[[], Any]) -> Any:
+        ended.wait(60)
+        return real()
+
+    def refuse(_: Any, __: Any) -> Any:
+        raise RpcError(-32603, "out of memory")
+
+    with serving(FakeStellarNode(latest=21)) as other:
+        other.emit(_escrow(21))
+        reader = StellarReader(CHAIN, [node.url, other.url], timeout=60)
+        reader.head()
+        node.answer_with("getEvents", slow)
+        node.answer_with("getLedgers", refuse)
+        node.close_ledger()
+        with pytest.raises(NodeUnavailable):
+            reader.head()
+        head = reader.head().height
+        assert _ids(reader.read(head, head, []).events) == _ids([_escrow(21)])
+        assert not ended.is_set()
+        ended.set()
+        reader.close()
+
+
 @pytest.mark.parametrize("scan", [1, 2, 3])
 def test_empty_page_is_not_the_end(node: FakeStellarNode, reader: ChainReader, scan: int) -> None:
     node.scan = scan
