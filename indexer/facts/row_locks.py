@@ -32,7 +32,7 @@ def lock_names(conn: Connection, kind: int, names: Iterable[str]) -> None:
 
     `kind` is a number of `warehouse_schema.locks`. The migration makes all rows. Made here, one
     session could hold a row and wait for another session's new one, and the other the reverse.
-    Raises `RuntimeError` outside of a transaction: the lock ends with it.
+    The lock ends with the caller's transaction, which must have begun.
     """
     lock_and_fetch(conn, kind, names, [])
 
@@ -44,9 +44,6 @@ def lock_and_fetch(
 
     The queries see what the last holder of each lock committed.
     """
-    driver: Any = conn.connection.driver_connection
-    if not conn.in_transaction() or driver.autocommit:
-        raise RuntimeError("a row is locked until commit: begin a transaction first")
     numbers = {crc32(name.encode()) % BUCKETS for name in names}
     if not numbers:
         return fetch_all(conn, calls)

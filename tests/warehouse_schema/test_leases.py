@@ -353,11 +353,6 @@ def test_rows_are_locked_until_commit(first: Connection, second: Connection) -> 
         lock_names(second, locks.MOVEMENT, map(str, range(20 * BUCKETS)))
 
 
-def test_rows_are_locked_in_a_transaction_alone(first: Connection) -> None:
-    with pytest.raises(RuntimeError, match="begin a transaction"):
-        lock_names(first, locks.MOVEMENT, ["a"])
-
-
 @pytest.mark.parametrize("kind", [locks.MOVEMENT, locks.STAGE, locks.TRANSFER_EVENTS, locks.STREAM])
 def test_migration_makes_all_rows_of_a_kind(indexer_engine: Engine, kind: int) -> None:
     """Sessions that made rows while they held others could wait for each other."""

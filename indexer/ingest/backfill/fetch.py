@@ -35,7 +35,7 @@ MAX_BLOCKS_COLUMNAR = 1_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Rows that wait for the writer, beyond which nothing more is requested."""
 
-ATTEMPTS = 12
+_ATTEMPTS = 12
 """About four minutes: the restart of a node is no reason to give up."""
 _FIRST_PAUSE = 0.25
 """Seconds before the second attempt; doubled before each further one."""
@@ -88,13 +88,13 @@ def fetch_with_retries(
     first: Height,
     last: Height,
     ended: threading.Event,
-    attempts: int = ATTEMPTS,
+    attempts: int | None = None,
 ) -> Chunk:
     """Fetch, with exponential backoff after retryable errors.
 
     Raises `RangeTooWide` at once, and the last error after all attempts or once `ended` is set.
     """
-    for attempt in range(1, attempts):
+    for attempt in range(1, attempts or _ATTEMPTS):
         try:
             return fetch(first, last)
         except RangeTooWide:
@@ -158,12 +158,12 @@ class _Pending:
 
 
 def fetch_ahead(
-    source: ChunkSource, first: Height, last: Height, *, attempts: int = ATTEMPTS
+    source: ChunkSource, first: Height, last: Height, *, attempts: int | None = None
 ) -> Generator[Chunk]:
     """The range's chunks in order, while the next ones are being fetched.
 
     At most one chunk more than there are fetchers waits, and about `MAX_WAITING_BYTES`. A range is
-    requested so many times before its error is raised.
+    requested so many times before its error is raised; None: for about four minutes.
     """
     plan = RangePlanner(first, last, first_blocks=source.first_blocks, max_blocks=source.max_blocks)
     idle: queue.SimpleQueue[FetchChunk] = queue.SimpleQueue()
