@@ -9,7 +9,7 @@ from contextlib import contextmanager
 def rare_collections(objects: int) -> Iterator[None]:
     """Collect only after so many new objects, in the whole process.
 
-    The collector looks for cycles among new objects each 700 by default. Events, rows and orders
+    By default the collector looks for cycles after every 700 new objects. Events, rows and orders
     are in none: looking took a quarter of a fold, and a tenth of a full Stellar ledger.
     """
     before = gc.get_threshold()

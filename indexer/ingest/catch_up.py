@@ -22,7 +22,7 @@ from indexer.facts.alarms import raise_alarm
 from indexer.facts.cursors import Cursor, move_cursor, notify_ingested
 from indexer.facts.sessions import fences_itself
 from indexer.facts.watchlist import StoredWatchlist
-from indexer.ingest.ranges import MAX_BLOCKS, RangeProgress, RangeStep, cursor_at
+from indexer.ingest.ranges import MAX_BLOCKS, RangeStep, committed_progress, cursor_at
 from indexer.metrics.collectors import waiting
 from indexer.movements.mechanisms import stored_keys
 from indexer.movements.store import refold_movements
@@ -92,20 +92,8 @@ class CatchUp:
         moved = cursor_at(self._reader, self._chain, cursor, chunk.top, head)
         _commit(self._conn, self._network, cursor, moved, chunk)
         self._failures = 0
-        logger.info(
-            "ingested chain=%s from=%d to=%d events=%d undecodable=%d as=columns",
-            chunk.chain,
-            chunk.first,
-            chunk.last,
-            chunk.events,
-            len(chunk.undecodable),
-        )
-        progress = RangeProgress(
-            chain=chunk.chain,
-            height=chunk.last,
-            block_time=chunk.top.time,
-            head_height=moved.head_height,
-            head_time=moved.head_time,
+        progress = committed_progress(
+            moved,
             blocks=chunk.last - chunk.first + 1,
             events=chunk.events,
             undecodable=len(chunk.undecodable),

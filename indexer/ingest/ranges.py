@@ -169,26 +169,38 @@ def _commit(
         logger.error(
             "quarantined chain=%s height=%d: %s", chain.id, ledger.block.height, ledger.reason
         )
-    progress = RangeProgress(
-        chain=chain.id,
-        height=last.height,
-        block_time=last.time,
-        head_height=moved.head_height,
-        head_time=moved.head_time,
+    return committed_progress(
+        moved,
         blocks=len(fresh.blocks),
         events=len(decoded),
         undecodable=sum(item.undecodable is not None for item in decoded),
         quarantined=len(fresh.unread),
     )
+
+
+def committed_progress(
+    moved: Cursor, *, blocks: int, events: int, undecodable: int, quarantined: int = 0
+) -> RangeProgress:
+    """The progress of a committed range that ends at the cursor; logs it."""
     logger.info(
         "ingested chain=%s from=%d to=%d events=%d undecodable=%d",
-        chain.id,
-        first.height,
-        last.height,
-        progress.events,
-        progress.undecodable,
+        moved.chain,
+        moved.height - blocks + 1,
+        moved.height,
+        events,
+        undecodable,
     )
-    return progress
+    return RangeProgress(
+        chain=moved.chain,
+        height=moved.height,
+        block_time=moved.block_time,
+        head_height=moved.head_height,
+        head_time=moved.head_time,
+        blocks=blocks,
+        events=events,
+        undecodable=undecodable,
+        quarantined=quarantined,
+    )
 
 
 def _rewind(

@@ -191,7 +191,7 @@ class StellarReader:
             params = {"startLedger": start, "pagination": {"limit": limit}}
             node = self._nodes.current
             with range_errors(node, self.chain, start, missing[-1]):
-                page = node.call("getLedgers", params, unread="metadataXdr")
+                page = node.call("getLedgers", params, skipped="metadataXdr")
             blocks = [_block(record, self.chain) for record in objects(page, "ledgers")]
             if not blocks:
                 raise NodeBehind(f"{self.chain}: the node gave no ledger from {start} on")

@@ -43,11 +43,12 @@ class StellarRpc(HttpEndpoint):
     """One Stellar RPC node."""
 
     def call(
-        self, method: str, params: Mapping[str, Any], *, unread: str | None = None
+        self, method: str, params: Mapping[str, Any], *, skipped: str | None = None
     ) -> dict[str, Any]:
         """The result of one call, an object for every method that we use.
 
-        Members named `unread` are empty in it: their values, texts without escapes, are not parsed.
+        Members named `skipped` are empty in it: their values, texts without escapes, are not
+        parsed.
         Raises `RequestRefused`, `RangeTooWide` for a timeout or too large a response,
         `NodeUnavailable`, `InconsistentAnswer`, `UnknownMethod`, or another `PermanentChainError`
         when the node denies access.
@@ -63,7 +64,7 @@ class StellarRpc(HttpEndpoint):
             if method in _RANGE_METHODS:
                 raise RangeTooWide(str(error)) from error
             raise
-        content = response.content if unread is None else _without(response.content, unread)
+        content = response.content if skipped is None else _without(response.content, skipped)
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError:

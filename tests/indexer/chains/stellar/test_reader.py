@@ -742,7 +742,7 @@ def test_call_parameters_are_sent_by_name(node: FakeStellarNode, reader: ChainRe
     ]
 
 
-def test_unread_member_is_not_parsed(node: FakeStellarNode) -> None:
+def test_skipped_member_is_not_parsed(node: FakeStellarNode) -> None:
     result = r'{"a":[{"raw":"\x","b":1},{"raw":"","b":"\"raw\":\"y\""}],"raw":"z"}'
     body = f'{{"jsonrpc":"2.0","id":1,"result":{result}}}'
 
@@ -751,7 +751,7 @@ def test_unread_member_is_not_parsed(node: FakeStellarNode) -> None:
 
     node.answer_with("getLedgers", answer)
     rpc = StellarRpc(node.url, timeout=5)
-    assert rpc.call("getLedgers", {}, unread="raw") == {
+    assert rpc.call("getLedgers", {}, skipped="raw") == {
         "a": [{"raw": "", "b": 1}, {"raw": "", "b": '"raw":"y"'}],
         "raw": "",
     }
