@@ -1,7 +1,7 @@
 """Interfaces of chain readers."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from indexer.chains.raw import Block as Block
 from indexer.chains.raw import EvmLog as EvmLog
@@ -11,6 +11,9 @@ from indexer.chains.raw import UnreadLedger as UnreadLedger
 from indexer.chains.raw import Upgrade
 from indexer.chains.watchlist import Watched
 from warehouse_schema.identifiers import ChainId, Height
+
+if TYPE_CHECKING:
+    from indexer.chains.stellar.event_columns import LedgerColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,14 @@ class ChainReader(Protocol):
 
     def close(self) -> None:
         """Close the connections."""
+
+
+@runtime_checkable
+class ReadsFullLedgers(Protocol):
+    """A reader that can give a ledger of thousands of events as columns."""
+
+    def read_full(self, first: Height, last: Height, watched: Watched) -> "Range | LedgerColumns":
+        """As `ChainReader.read`; the newest ledger, alone, may come as columns."""
 
 
 @runtime_checkable

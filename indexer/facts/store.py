@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, fields
 from functools import cache
 from itertools import starmap
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import (
     ARRAY,
@@ -52,6 +52,9 @@ from warehouse_schema.facts import (
 )
 from warehouse_schema.identifiers import ChainId, Height, is_evm
 from warehouse_schema.queries import any_in, any_of
+
+if TYPE_CHECKING:
+    from indexer.facts.columns_decode import DecodedColumns
 
 _BATCH = 1_000
 """Rows of a server-side cursor that are in memory at once."""
@@ -121,14 +124,19 @@ def append(
     new_blocks: Sequence[Block],
     decoded: Sequence[DecodedEvent],
     also: Sequence[RowBatch] = (),
+    columns: "DecodedColumns | None" = None,
 ) -> None:
     """Write blocks, their raw events, and the decoded events, with other rows at no round trip.
 
-    A raw event that could not be decoded is stored with the reason, and alarmed. Raises
-    SQLAlchemy's `IntegrityError` when one of the blocks or events is stored already; moving the
-    cursor first in the same transaction prevents that.
+    `columns` hold `decoded` among others, which are written too. A raw event that could not be
+    decoded is stored with the reason, and alarmed. Raises SQLAlchemy's `IntegrityError` when one of
+    the blocks or events is stored already; moving the cursor first in the same transaction prevents
+    that.
     """
     counts = Counter(item.raw.seen.height for item in decoded)
+    if columns is not None:
+        counts.update(columns.counts)
+        columns.write(conn)
     block_rows = [(*astuple(block), counts[block.height]) for block in new_blocks]
     raws, events = group_by_type(decoded)
     write_rows(

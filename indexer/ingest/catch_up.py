@@ -27,8 +27,7 @@ from indexer.metrics.collectors import waiting
 from indexer.movements.mechanisms import stored_keys
 from indexer.movements.store import refold_movements
 from indexer.tracing import Attributes, transfer_changes
-from indexer.transfers.affected import transfers_of_range
-from indexer.transfers.store import refold_transfers
+from indexer.transfers.store import refold_affected
 from warehouse_schema.identifiers import Height
 
 if TYPE_CHECKING:
@@ -149,5 +148,5 @@ def _commit(
             raise_alarm(conn, chunk.chain, store.UNDECODABLE, subject, reason)
         keys = stored_keys(conn, *place) if chunk.movements is None else chunk.movements
         refold_movements(conn, network, keys)
-        refold_transfers(conn, network, transfers_of_range(conn, *place, (), keys))
+        refold_affected(conn, network, (), keys, chunk.payments)
         notify_ingested(conn, chunk.chain, chunk.last)

@@ -10,6 +10,7 @@ from indexer.config.networks import Network
 from indexer.facts.alarms import raise_alarm
 from indexer.movements.mechanisms import affected_movements
 from indexer.movements.store import apply_events, refold_movements
+from indexer.transfers.affected import AffectedKeys
 from indexer.transfers.store import record_rewound_sources, refold_affected, refold_transfers
 from warehouse_schema.identifiers import ChainId
 
@@ -20,13 +21,15 @@ def apply_range(
     chain: ChainId,
     blocks: Sequence[Block],
     events: Sequence[Event],
+    payments: AffectedKeys | None = None,
 ) -> None:
     """Fold the chain's newest range into movements, transfers and order book.
 
-    Every ledger moves the order book's clock, also one without events.
+    `payments` are those among events that are no objects. Every ledger moves the order book's
+    clock, also one without events.
     """
     apply_events(conn, network, events)
-    refold_affected(conn, network, events)
+    refold_affected(conn, network, events, (), payments)
     if chain == network.stellar.id:
         # Imported here: followers of EVM chains do without.
         from indexer.orderbook.state import LedgerClose

@@ -5,14 +5,16 @@ and the outbox. A killed process reads the same range again and writes it once.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 
 from indexer.chains.finality import ReportsFinality, final_by_depth
-from indexer.chains.ports import Block, ChainReader, Range
+from indexer.chains.ports import Block, ChainReader, Range, ReadsFullLedgers
+from indexer.chains.raw import UnreadLedger
 from indexer.chains.watchlist import Watchlist
 from indexer.config.networks import Chain, Network
 from indexer.decode.build import decoder_build
@@ -29,13 +31,19 @@ from indexer.facts.cursors import (
 from indexer.facts.decoding import decode_events
 from indexer.facts.reorg import apply_finality, find_fork, rewind
 from indexer.facts.sessions import fences_itself, lease_session, standby_session
+from indexer.facts.store import DecodedEvent
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.garbage import rare_collections
 from indexer.ingest.projections import apply_range, revert_events
 from indexer.tracing import Attributes, transfer_changes
+from indexer.transfers.affected import AffectedKeys, payments_among
 from indexer.transfers.store import refold_final
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
+
+if TYPE_CHECKING:
+    from indexer.chains.stellar.event_columns import LedgerColumns
+    from indexer.facts.columns_decode import DecodedColumns
 
 logger = logging.getLogger(__name__)
 
@@ -118,11 +126,57 @@ def ingest_range(
     if head.height < first:
         return RangeStep(cursor, None)
     last = Height(min(head.height, first + max_blocks - 1))
-    fresh = reader.read(first, last, watched or StoredWatchlist.on(conn, chain))
+    fresh = _read(reader, chain, first, last, watched or StoredWatchlist.on(conn, chain))
     if cursor is not None and fresh.blocks[0].parent_hash != cursor.block_hash:
         return _rewind(conn, reader, network, chain, cursor, head)
     moved = cursor_at(reader, chain, cursor, fresh.blocks[-1], head)
     return RangeStep(moved, _commit(conn, network, chain, cursor, moved, fresh))
+
+
+@dataclass(frozen=True, slots=True)
+class _DecodedRange:
+    """A range as it is written."""
+
+    blocks: Sequence[Block]
+    decoded: Sequence[DecodedEvent]
+    unread: Sequence[UnreadLedger] = ()
+    columns: "DecodedColumns | None" = None
+    """Further events, and `decoded` among them."""
+    payments: AffectedKeys | None = None
+    """Payments among the further events."""
+
+    @property
+    def events_in_columns(self) -> int:
+        """Raw events that are not in `decoded`."""
+        return 0 if self.columns is None else sum(self.columns.counts.values())
+
+
+def _read(
+    reader: ChainReader, chain: Chain, first: Height, last: Height, watched: Watchlist
+) -> _DecodedRange:
+    if isinstance(reader, ReadsFullLedgers):
+        found = reader.read_full(first, last, watched)
+        if isinstance(found, Range):
+            return _decode_range(chain, found)
+        try:
+            return _decode_columns(chain, found)
+        except (ValueError, TypeError, LookupError):
+            # What fails in columns alone must not stop the chain.
+            logger.exception("no columns chain=%s height=%d", chain.id, first)
+    return _decode_range(chain, reader.read(first, last, watched))
+
+
+def _decode_range(chain: Chain, read: Range) -> _DecodedRange:
+    return _DecodedRange(read.blocks, decode_events(read.events, chain), read.unread)
+
+
+def _decode_columns(chain: Chain, read: "LedgerColumns") -> _DecodedRange:
+    # Imported here: polars takes 40 MB, which a follower does without until a ledger is full.
+    from indexer.facts.columns_decode import decode_frame
+
+    columns = decode_frame(read.events, chain)
+    payments = payments_among((), columns.events)
+    return _DecodedRange([read.block], columns.others, columns=columns, payments=payments)
 
 
 def cursor_at(
@@ -148,10 +202,9 @@ def _commit(
     chain: Chain,
     cursor: Cursor | None,
     moved: Cursor,
-    fresh: Range,
+    fresh: "_DecodedRange",
 ) -> RangeProgress:
-    first, last = fresh.blocks[0], fresh.blocks[-1]
-    decoded = decode_events(fresh.events, chain)
+    first, last, decoded = fresh.blocks[0], fresh.blocks[-1], fresh.decoded
     span: Attributes = {"chain": chain.id, "from_height": first.height, "to_height": last.height}
     with transfer_changes("follower range", span), fences_itself(conn):
         # The cursor first, and the lease with it: a second writer fails here, before it has written
@@ -160,11 +213,12 @@ def _commit(
         heights = {item.raw.seen.height for item in decoded}
         held = [block for block in fresh.blocks if block.height in heights]
         notice = ingested_notice(chain.id, last.height)
-        store.append(conn, fresh.blocks, decoded, [proofs.unproven_rows(chain, held), notice])
+        also = [proofs.unproven_rows(chain, held), notice]
+        store.append(conn, fresh.blocks, decoded, also, fresh.columns)
         if fresh.unread:
             quarantine.add_ledgers(conn, fresh.unread, decoder_build())
         events = [item.event for item in decoded if item.event is not None]
-        apply_range(conn, network, chain.id, fresh.blocks, events)
+        apply_range(conn, network, chain.id, fresh.blocks, events, fresh.payments)
     for ledger in fresh.unread:
         logger.error(
             "quarantined chain=%s height=%d: %s", chain.id, ledger.block.height, ledger.reason
@@ -172,7 +226,7 @@ def _commit(
     return committed_progress(
         moved,
         blocks=len(fresh.blocks),
-        events=len(decoded),
+        events=len(decoded) + fresh.events_in_columns,
         undecodable=sum(item.undecodable is not None for item in decoded),
         quarantined=len(fresh.unread),
     )

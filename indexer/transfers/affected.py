@@ -1,9 +1,9 @@
 """Which transfers a batch of events affects."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, Select, select
 from sqlalchemy.dialects.postgresql import distinct_on
@@ -16,15 +16,16 @@ from indexer.chains.events import Event
 from indexer.config.routes import Bridge
 from indexer.facts.queries import CompiledQuery, QueryCall, fetch_all, joined
 from indexer.facts.rows import EVENT_MAPPINGS
-from indexer.facts.store import values_between
 from indexer.movements.fold import MovementKey
 from indexer.movements.mechanisms import KEY_FIELDS, UNLABELLED_SENDS, affected_movements
 from indexer.transfers.terms import any_amount_in
 from warehouse_schema.events import cctp_messages_received, cctp_messages_sent
-from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_in, array_in
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _QUOTED = select(transfers.c.id).join_from(transfers, quotes)
 
@@ -46,6 +47,15 @@ class AffectedKeys:
         """Add a send without a label."""
         self.payers.add(payer)
         self.amounts.add(amount)
+
+    def add_payment(self, event: Event) -> None:
+        """Add a payment, or what a deposit address gave back; other events say nothing here."""
+        if isinstance(event, Erc20Transfer):
+            self.addresses.add(event.recipient)
+        elif isinstance(event, DepositRefunded):
+            self.addresses.add(event.deposit)
+        elif isinstance(event, AssetMovement) and event.sender is not None:
+            self.add_send(event.sender, event.amount)
 
     def add_hook(self, hook_data: bytes) -> None:
         """Add the label in a burn's hook data, if there is one."""
@@ -72,45 +82,41 @@ def affected_keys(events: Collection[Event]) -> AffectedKeys:
             found.add_body(event.message_body)
         elif isinstance(event, UNLABELLED_SENDS):
             found.add_send(event.from_address, event.amount_sent)
-        elif isinstance(event, Erc20Transfer):
-            found.addresses.add(event.recipient)
-        elif isinstance(event, DepositRefunded):
-            found.addresses.add(event.deposit)
-        elif isinstance(event, AssetMovement) and event.sender is not None:
-            found.add_send(event.sender, event.amount)
+        else:
+            found.add_payment(event)
+    return found
+
+
+def payments_among(events: Iterable[Event], columns: Mapping[str, "pl.DataFrame"]) -> AffectedKeys:
+    """What payments say of their transfers, of events and of frames of events by type."""
+    found = AffectedKeys()
+    for event in events:
+        found.add_payment(event)
+    for kind, column in ((Erc20Transfer, "recipient"), (DepositRefunded, "deposit")):
+        if (frame := columns.get(kind.__name__)) is not None:
+            found.addresses.update(frame[column].unique().to_list())
+    if (moved := columns.get(AssetMovement.__name__)) is not None:
+        sends = moved.filter(moved["sender"].is_not_null())
+        found.payers.update(sends["sender"].unique().to_list())
+        found.amounts.update(sends["amount"].unique().to_list())
     return found
 
 
 def affected_transfers(
-    conn: Connection, events: Collection[Event], movements: Collection[MovementKey] = ()
+    conn: Connection,
+    events: Collection[Event],
+    movements: Collection[MovementKey] = (),
+    payments: AffectedKeys | None = None,
 ) -> set[str]:
-    """Ids of the transfers that these events, and these movements, belong to.
+    """Ids of the transfers that these events, movements and `payments_among` others belong to.
 
     Events that concern no transfer cost no statement.
     """
-    return _find_transfers(conn, affected_keys(events), movements)
-
-
-def transfers_of_range(
-    conn: Connection,
-    chain: ChainId,
-    first: Height,
-    last: Height,
-    events: Collection[Event],
-    movements: Collection[MovementKey],
-) -> set[str]:
-    """As `affected_transfers`, and of the payments stored in a range, `last` included."""
-    affected, place = affected_keys(events), (chain, first, last)
-    affected.addresses |= values_between(conn, Erc20Transfer, "recipient", *place)
-    affected.addresses |= values_between(conn, DepositRefunded, "deposit", *place)
-    affected.payers |= values_between(conn, AssetMovement, "sender", *place)
-    affected.amounts |= values_between(conn, AssetMovement, "amount", *place)
-    return _find_transfers(conn, affected, movements)
-
-
-def _find_transfers(
-    conn: Connection, affected: AffectedKeys, movements: Collection[MovementKey]
-) -> set[str]:
+    affected = affected_keys(events)
+    if payments is not None:
+        affected.addresses |= payments.addresses
+        affected.payers |= payments.payers
+        affected.amounts |= payments.amounts
     affected.keys.update(key for _, key in movements)
     _add_labels(conn, affected, [key for mechanism, key in movements if mechanism == "cctp"])
     calls = _senders_of_movements(movements)

@@ -38,7 +38,7 @@ from indexer.metrics.collectors import waiting
 from indexer.movements.fold import BURN_EVENTS, MovementKey, group_by_transaction, pair_burns
 from indexer.movements.mechanisms import UNLABELLED_SENDS
 from indexer.transfers import matching, state_machine
-from indexer.transfers.affected import affected_transfers
+from indexer.transfers.affected import AffectedKeys, affected_transfers
 from indexer.transfers.fold import TransferState
 from indexer.transfers.inputs import TransferInputs, TransferTerms
 from indexer.transfers.load import LoadedTransfer
@@ -220,11 +220,12 @@ def refold_affected(
     network: Network,
     events: Collection[Event],
     movements: Collection[MovementKey] = (),
+    payments: AffectedKeys | None = None,
     *,
     rewound: bool = False,
 ) -> int:
-    """Refold the transfers that these events, and these movements, belong to."""
-    ids = affected_transfers(conn, events, movements)
+    """Refold the transfers that these events, movements and `payments_among` others belong to."""
+    ids = affected_transfers(conn, events, movements, payments)
     return refold_transfers(conn, network, ids, rewound=rewound)
 
 

@@ -142,6 +142,7 @@ _CHAINS = (*_CONFIG, "indexer.chains")
 _EVENTS = (
     *(*_CONFIG, "indexer.chains.events", "indexer.chains.raw", "indexer.chains.services.messages"),
     *("indexer.chains.stellar.xdr", "indexer.chains.evm.abi", "indexer.chains.evm.abi_columns"),
+    "indexer.chains.layouts",
 )
 """What chains said, and how its bytes are read: no node is asked."""
 _BRIDGES = (*_EVENTS, "indexer.bridges", "indexer.market")
@@ -169,7 +170,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.chains.http": (*_CONFIG, "indexer.chains.http"),
     "indexer.chains.stellar.xdr": (
         *(*_CONFIG, "indexer.chains.stellar.xdr"),
-        *("indexer.chains.events", "indexer.chains.raw"),
+        *("indexer.chains.events", "indexer.chains.raw", "indexer.chains.layouts"),
     ),
     "indexer.chains.services": (
         *(*_CONFIG, "indexer.chains.services", "indexer.chains.http", "indexer.chains.events"),

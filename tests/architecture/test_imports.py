@@ -92,7 +92,7 @@ FINE = [
     ("warehouse_schema.configuration", "import os\nos.environ"),
     ("indexer.ingest.ranges", "import time\nfrom indexer.ingest.projections import apply"),
     ("indexer.facts.reorg", "from indexer.chains.ports import ChainReader"),
-    ("indexer.decode.evm", "from . import evm_columns"),
+    ("indexer.decode.evm", "from . import columns"),
     ("indexer.orderbook.fold", "from indexer.orderbook import offers"),
     ("devnet.world", "from indexer.ingest.ranges import follow\nfrom devnet import evm"),
     (

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import polars as pl
 from stellar_sdk import StrKey, scval, xdr
 
 from indexer.chains.events import Provenance
@@ -89,6 +90,38 @@ def make_stellar_event(
         contract=StellarAddress(emitter),
         topics=tuple(topic.to_xdr_bytes() for topic in topics),
         value=data.to_xdr_bytes(),
+    )
+
+
+def event_frame(events: Iterable[StellarEvent]) -> pl.DataFrame:
+    """The frame that `indexer.chains.stellar.event_columns` reads such events into."""
+    return pl.DataFrame(
+        [
+            (
+                event.seen.height,
+                event.seen.block_hash,
+                event.seen.tx_hash,
+                event.seen.position,
+                event.seen.block_time,
+                event.event_id,
+                event.contract,
+                [f"0x{topic.hex()}" for topic in event.topics],
+                f"0x{event.value.hex()}",
+            )
+            for event in events
+        ],
+        schema={
+            "height": pl.Int64,
+            "block_hash": pl.String,
+            "tx_hash": pl.String,
+            "position": pl.Int64,
+            "block_time": pl.Int64,
+            "event_id": pl.String,
+            "contract": pl.String,
+            "topics": pl.List(pl.String),
+            "value": pl.String,
+        },
+        orient="row",
     )
 
 

@@ -5,20 +5,24 @@ import polars as pl
 from indexer.bridges.cctp.message import BURN_BODY_SIZE, HEADER_SIZE
 from indexer.chains.evm.abi_columns import (
     WORD,
-    EventLayout,
-    Field,
-    LayoutTable,
     address,
     address_word,
     amount,
     bytes32,
     bytes_at,
+    has_words,
+    keccak_hex,
     padded,
-    prefixed,
-    topic,
     uint,
     uint32_hex,
     word,
+)
+from indexer.chains.layouts import (
+    EventLayout,
+    Field,
+    LayoutTable,
+    prefixed,
+    topic,
 )
 from indexer.config.networks import EvmChain
 
@@ -46,7 +50,7 @@ _DEPOSIT_FOR_BURN = EventLayout(
 _MINT_AND_WITHDRAW = EventLayout(
     "MintAndWithdraw",
     topics=3,
-    words=2,
+    fits=[has_words(2)],
     fields={
         "mint_recipient": address(topic(1)),
         "amount": amount(word(0)),
@@ -78,7 +82,7 @@ def _message_sent(chain: EvmChain) -> EventLayout:
             "recipient": bytes32(message.str.slice(152, WORD)),
             "burn_key": Field(pl.when(is_burn).then(_burn_key_preimage(domains, sender, body))),
         },
-        hashed={"burn_key": pl.col("burn_key")},
+        computed={"burn_key": keccak_hex},
     )
 
 
@@ -100,7 +104,7 @@ def _message_received(chain: EvmChain) -> EventLayout:
             "message_body": Field(prefixed(body), is_whole),
             "burn_key": Field(pl.when(_is_burn_body(body)).then(preimage)),
         },
-        hashed={"burn_key": pl.col("burn_key")},
+        computed={"burn_key": keccak_hex},
     )
 
 

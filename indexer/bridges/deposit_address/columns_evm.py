@@ -1,6 +1,12 @@
 """Layout of the deposit factory's event for the columnar decoder."""
 
-from indexer.chains.evm.abi_columns import EventLayout, LayoutTable, address, amount, topic, word
+from indexer.chains.evm.abi_columns import (
+    address,
+    amount,
+    has_words,
+    word,
+)
+from indexer.chains.layouts import EventLayout, LayoutTable, topic
 from indexer.config.networks import EvmChain
 
 
@@ -9,7 +15,7 @@ def _refunded(chain: EvmChain) -> EventLayout:
     return EventLayout(
         "DepositRefunded",
         topics=3,
-        words=2,
+        fits=[has_words(2)],
         is_ours=token.value.is_in(chain.tokens),
         fields={
             "deposit": address(topic(1)),

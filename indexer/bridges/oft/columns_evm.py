@@ -7,29 +7,33 @@ import polars as pl
 from indexer.bridges.oft.packet import OFT_MESSAGE_SIZE, PACKET_HEADER_SIZE, PACKET_MESSAGE_START
 from indexer.chains.evm.abi_columns import (
     WORD,
-    EventLayout,
-    Field,
-    LayoutTable,
     address,
     address_word,
     amount,
     bytes32,
     bytes_at,
     dynamic_bytes,
+    has_words,
     is_below,
+    keccak_hex,
     padded,
-    prefixed,
-    topic,
     uint,
     uint32_hex,
     word,
+)
+from indexer.chains.layouts import (
+    EventLayout,
+    Field,
+    LayoutTable,
+    prefixed,
+    topic,
 )
 from indexer.config.networks import EvmChain
 
 _OFT_SENT = EventLayout(
     "OftSent",
     topics=3,
-    words=3,
+    fits=[has_words(3)],
     fields={
         "guid": bytes32(topic(1)),
         "dst_eid": uint(word(0), 32),
@@ -41,7 +45,7 @@ _OFT_SENT = EventLayout(
 _OFT_RECEIVED = EventLayout(
     "OftReceived",
     topics=3,
-    words=2,
+    fits=[has_words(2)],
     fields={
         "guid": bytes32(topic(1)),
         "src_eid": uint(word(0), 32),
@@ -90,7 +94,7 @@ def _packet_sent(chain: EvmChain) -> EventLayout:
             "options": Field(prefixed(options)),
             "send_library": Field(send_library.value),
         },
-        hashed={"guid": pl.col("guid")},
+        computed={"guid": keccak_hex},
         agrees=pl.col("guid") == pl.col("packet_guid"),
         dropped=["packet_guid"],
     )
@@ -104,8 +108,7 @@ def _arrival(chain: EvmChain, event: str, *, words: int, more: Mapping[str, Fiel
     return EventLayout(
         event,
         topics=1,
-        words=words,
-        fits=[pl.lit(chain.lz_eid is not None)],
+        fits=[has_words(words), pl.lit(chain.lz_eid is not None)],
         is_ours=receiver.value == chain.oft,
         fields={
             "guid": Field(path),
@@ -115,7 +118,7 @@ def _arrival(chain: EvmChain, event: str, *, words: int, more: Mapping[str, Fiel
             "receiver": receiver,
             **more,
         },
-        hashed={"guid": pl.col("guid")},
+        computed={"guid": keccak_hex},
     )
 
 

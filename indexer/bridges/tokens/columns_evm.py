@@ -3,20 +3,23 @@
 import polars as pl
 
 from indexer.chains.evm.abi_columns import (
+    address,
+    amount,
+    has_words,
+    word,
+)
+from indexer.chains.layouts import (
     EventLayout,
     Field,
     LayoutTable,
-    address,
-    amount,
     topic,
-    word,
 )
 
 _TOKEN_EVENTS = {
     "Transfer(address,address,uint256)": EventLayout(
         "Erc20Transfer",
         topics=3,
-        words=1,
+        fits=[has_words(1)],
         fields={
             "token": Field(pl.col("address")),
             "sender": address(topic(1)),

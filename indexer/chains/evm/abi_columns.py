@@ -1,67 +1,19 @@
-"""Words of ABI-encoded logs as polars expressions, for a frame of logs at once.
-
-Topics and data are lower-case hex behind `0x`. Expressions give hex digits without the prefix;
-`Field` values carry it.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+"""Words of ABI-encoded logs as polars expressions, for a frame of logs at once."""
 
 import polars as pl
+from eth_hash.auto import keccak
 
-from indexer.config.networks import EvmChain
+from indexer.chains.layouts import Field, prefixed
 from warehouse_schema.identifiers import EvmAddress
 
 WORD = 64
 """Hex digits of a word."""
-_TRUE = pl.lit(value=True)
 _UINT_TYPES = {32: pl.Int64, 64: pl.UInt64, 128: pl.UInt128}
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """An event field: its value, and the condition under which the value is right."""
-
-    value: pl.Expr
-    fits: pl.Expr = _TRUE
-
-
-@dataclass(frozen=True, slots=True)
-class EventLayout:
-    """Where the fields of an event lie in a log. A log that misses a condition is undecided."""
-
-    event: str
-    topics: int
-    fields: Mapping[str, Field]
-    words: int | None = None
-    """Exact number of words of data; None: `fits` decides."""
-    fits: Sequence[pl.Expr] = ()
-    is_ours: pl.Expr = _TRUE
-    """False for a well-formed log of another application, which decodes to no event."""
-    hashed: Mapping[str, pl.Expr] = field(default_factory=dict)
-    """Fields that are the keccak of hex; null of null. They may use `fields`."""
-    agrees: pl.Expr = _TRUE
-    """Condition over `fields` and `hashed` together."""
-    dropped: Sequence[str] = ()
-    """Fields that exist only for `agrees`."""
-
-    def fit(self) -> pl.Expr:
-        """True for a log of this layout; never null."""
-        sizes = [pl.col("topics").list.len() == self.topics]
-        if self.words is not None:
-            sizes.append(pl.col("data").str.len_bytes() == 2 + WORD * self.words)
-        conditions = (each.fits for each in self.fields.values())
-        return pl.all_horizontal(*sizes, *self.fits, *conditions).fill_null(value=False)
-
-
-LayoutTable: TypeAlias = Mapping[str, Mapping[str, EventLayout | Callable[[EvmChain], EventLayout]]]
-"""Field of `EvmChain` → event signature → layout, or its function where it depends on a chain."""
-
-
-def topic(index: int) -> pl.Expr:
-    """A topic's word."""
-    return pl.col("topics").list.get(index, null_on_oob=True).str.slice(2)
+def has_words(count: int) -> pl.Expr:
+    """True when the data are so many words."""
+    return pl.col("data").str.len_bytes() == 2 + WORD * count
 
 
 def word(index: int) -> pl.Expr:
@@ -69,9 +21,9 @@ def word(index: int) -> pl.Expr:
     return pl.col("data").str.slice(2 + WORD * index, WORD)
 
 
-def prefixed(digits: pl.Expr) -> pl.Expr:
-    """Hex with its `0x`."""
-    return pl.concat_str(pl.lit("0x"), digits)
+def keccak_hex(digits: str) -> str:
+    """The keccak of hex digits, with its `0x`; for `EventLayout.computed`: polars has none."""
+    return "0x" + keccak(bytes.fromhex(digits)).hex()
 
 
 def padded(digits: pl.Expr, width: int) -> pl.Expr:

@@ -134,14 +134,15 @@ class HttpEndpoint:
         content, headers = None, None
         if json is not None:
             content, headers = orjson.dumps(json), {"content-type": "application/json"}
-        body = bytearray()
+        pieces, size = [], 0
         try:
             with self._client.stream(
                 method, self.url + path, params=params, content=content, headers=headers
             ) as response:
                 for piece in response.iter_bytes():
-                    body += piece
-                    if len(body) > self.max_bytes:
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > self.max_bytes:
                         raise ResponseTooLarge(f"{where}: over {self.max_bytes} bytes")
                     if time.monotonic() > deadline:
                         raise NodeTimeout(
@@ -155,7 +156,7 @@ class HttpEndpoint:
                 kind = ConnectionLost
             raise kind(f"{where}: {type(error).__name__} {error}".rstrip()) from error
         kept = {name: text for name, text in response.headers.items() if name == "retry-after"}
-        return httpx.Response(response.status_code, headers=kept, content=bytes(body))
+        return httpx.Response(response.status_code, headers=kept, content=b"".join(pieces))
 
     def close(self) -> None:
         """Close the connections."""

@@ -5,21 +5,28 @@ getEvents gives no proof of its events; the reader compares them with the header
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.filters import EventFilter, event_filters
 from indexer.chains.stellar.ledger_window import range_errors
-from indexer.chains.stellar.rpc import StellarRpc, base64_bytes, field, objects
+from indexer.chains.stellar.rpc import StellarRpc, base64_bytes, field, objects, unix_seconds
 from indexer.chains.stellar.xdr.event_ids import EventId, parse_event_id
 from indexer.config.networks import StellarChain
-from indexer.errors import InconsistentAnswer, NodeBehind, RetentionGap
+from indexer.errors import InconsistentAnswer, NodeBehind, RangeTooWide, RetentionGap
 from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash
 
-EVENTS_PER_CALL = 1_000
+if TYPE_CHECKING:
+    import polars as pl
+
+EVENTS_PER_CALL = 5_000
+"""Half of what a node gives by default. One call after the other takes a full ledger a while."""
+_MIN_EVENTS_PER_CALL = 100
+"""Of one ledger, where a node cannot give more."""
+MIN_COLUMNAR = 1_000
+"""Events of a ledger that are read as columns: fewer cost no more as objects, without polars."""
 
 
 class EventRecord(NamedTuple):
@@ -48,15 +55,26 @@ class EventRecord(NamedTuple):
         )
 
 
-EventPage: TypeAlias = list[EventRecord]
+EventPage: TypeAlias = list[Mapping[str, Any]]
+"""Events as a node gives them, without those of failed calls."""
 
 
 def event_pages(
     node: StellarRpc, chain: StellarChain, first: Height, last: Height
 ) -> Iterator[EventPage]:
-    """Records of `first … last` that match `event_filters`, without failed calls, by page."""
+    """Events of `first … last` that match `event_filters`, and maybe some behind, by page."""
     for filters in event_filters(chain):
         yield from _pages(node, chain, first, last, filters)
+
+
+def event_records(page: EventPage, last: Height) -> list[EventRecord]:
+    """The events up to a ledger. Raises `InconsistentAnswer` for one that is malformed."""
+    return [
+        _record(event_id, record)
+        for record in page
+        # A record beyond `last` does not end the range; the cursor does.
+        if (event_id := _event_id(record)).ledger <= last
+    ]
 
 
 def _pages(
@@ -72,12 +90,19 @@ def _pages(
     node searched.
     """
     where: dict[str, Any] = {"startLedger": first, "endLedger": last + 1}
-    cursor = None
+    cursor, limit = None, EVENTS_PER_CALL
     while True:
-        pagination = {"limit": EVENTS_PER_CALL} | ({"cursor": cursor} if cursor else {})
+        pagination = {"limit": limit} | ({"cursor": cursor} if cursor else {})
+        params = {**where, "filters": filters, "pagination": pagination}
         with range_errors(node, chain.id, first, last):
-            params = {**where, "filters": filters, "pagination": pagination}
-            page = node.call("getEvents", params)
+            try:
+                page = node.call("getEvents", params)
+            except RangeTooWide:
+                # The caller halves a range; one ledger comes in smaller pages.
+                if first < last or limit <= _MIN_EVENTS_PER_CALL:
+                    raise
+                limit = max(_MIN_EVENTS_PER_CALL, limit // 5)
+                continue
         # The instance that answered must have the range itself: others behind the same address
         # may be ahead. Nodes before RPC 23 do not report the oldest ledger of their events.
         latest = field(page, "latestLedger", int)
@@ -87,25 +112,28 @@ def _pages(
         if oldest > first:
             raise RetentionGap(f"{chain.id}: events begin at {oldest}, after {first}")
         records = objects(page, "events")
-        # A record beyond `last` does not end the range; the cursor does.
-        yield [
-            _record(event_id, record)
-            for record in records
-            if (event_id := _event_id(record)).ledger <= last
-            and record.get("inSuccessfulContractCall", True)
-        ]
+        yield [each for each in records if each.get("inSuccessfulContractCall", True)]
         previous, cursor = cursor, field(page, "cursor", str)
         toid, dash, _ = cursor.partition("-")
         if not dash or not toid.isdecimal():
             raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
         # A full page may end inside a ledger.
         reached = int(toid) >> 32
-        if reached > last or (reached == last and len(records) < EVENTS_PER_CALL):
+        if reached > last or (reached == last and len(records) < limit):
             return
         if cursor == previous:
             raise InconsistentAnswer(f"{chain.id}: getEvents stands still at {cursor}")
         # getEvents refuses a range beside a cursor; the cursor continues beyond the range.
         where = {}
+
+
+@dataclass(frozen=True, slots=True)
+class EventsAhead:
+    """The events of a ledger that were requested ahead."""
+
+    page: EventPage
+    columns: "pl.DataFrame | None"
+    """The same as `event_columns.record_frame`, where they are many."""
 
 
 class EventPrefetch:
@@ -118,7 +146,7 @@ class EventPrefetch:
     def __init__(self, chain: StellarChain) -> None:
         self._chain = chain
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="event-prefetch")
-        self._started: tuple[StellarRpc, Height, Future[EventPage]] | None = None
+        self._started: tuple[StellarRpc, Height, Future[EventsAhead]] | None = None
 
     def start(self, node: StellarRpc, height: Height) -> None:
         """Request the events of a ledger that the node has; those of an earlier one are dropped.
@@ -128,10 +156,10 @@ class EventPrefetch:
         """
         if self._started is not None and not self._started[2].done():
             return
-        events = self._executor.submit(_all_events, node, self._chain, height)
+        events = self._executor.submit(_ledger_events, node, self._chain, height)
         self._started = (node, height, events)
 
-    def take(self, node: StellarRpc, first: Height, last: Height) -> EventPage | None:
+    def take(self, node: StellarRpc, first: Height, last: Height) -> EventsAhead | None:
         """The events of that ledger, once; None for another range or node.
 
         Raises what the request raised.
@@ -150,8 +178,14 @@ class EventPrefetch:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _all_events(node: StellarRpc, chain: StellarChain, height: Height) -> EventPage:
-    return [each for page in event_pages(node, chain, height, height) for each in page]
+def _ledger_events(node: StellarRpc, chain: StellarChain, height: Height) -> EventsAhead:
+    page = [each for page in event_pages(node, chain, height, height) for each in page]
+    if len(page) < MIN_COLUMNAR:
+        return EventsAhead(page, None)
+    # Imported here: polars takes 40 MB and a tenth of a second.
+    from indexer.chains.stellar.event_columns import record_frame
+
+    return EventsAhead(page, record_frame(page))
 
 
 def _event_id(record: Mapping[str, Any]) -> EventId:
@@ -169,7 +203,7 @@ def _event_id(record: Mapping[str, Any]) -> EventId:
 def _record(event_id: EventId, record: Mapping[str, Any]) -> EventRecord:
     text = field(record, "id", str)
     try:
-        closed_at = _unix_seconds(field(record, "ledgerClosedAt", str))
+        closed_at = unix_seconds(field(record, "ledgerClosedAt", str))
     except ValueError as error:
         raise InconsistentAnswer(f"event {text}: {error}") from error
     # Nodes leave out the list of an event without topics.
@@ -183,9 +217,3 @@ def _record(event_id: EventId, record: Mapping[str, Any]) -> EventRecord:
         topics=tuple(map(base64_bytes, topics)),
         value=base64_bytes(field(record, "value", str)),
     )
-
-
-@lru_cache(maxsize=16)
-def _unix_seconds(text: str) -> float:
-    """Cached: the events of a ledger have one time. Raises `ValueError`."""
-    return datetime.fromisoformat(text).timestamp()

@@ -31,10 +31,11 @@ _TOKEN_EVENTS: tuple[tuple[str, int, tuple[int, ...]], ...] = (
     ("set_authorized", 3, (1,)),
 )
 """Name, number of topics, and which of them are accounts (CAP-67)."""
-_PARTIES = {
+PARTIES = {
     (scval.to_symbol(name).to_xdr_bytes(), topics): parties
     for name, topics, parties in _TOKEN_EVENTS
 }
+"""Topic 0 and number of topics → which of them are accounts."""
 
 
 def requested_contracts(chain: StellarChain) -> frozenset[StellarAddress]:
@@ -50,7 +51,7 @@ def requested_events(
     candidates = []
     for event in events:
         if event.contract in requested:
-            places = _PARTIES.get((event.topics[0], len(event.topics)), ()) if event.topics else ()
+            places = PARTIES.get((event.topics[0], len(event.topics)), ()) if event.topics else ()
             accounts = [account_of_value(event.topics[place]) for place in places]
             candidates.append((event, accounts))
     named = {each for _, accounts in candidates for each in accounts if each is not None}

@@ -5,12 +5,16 @@ window is reached. Every ledger names its parent, so no ledger is lost at the bo
 """
 
 import logging
+from typing import TYPE_CHECKING
 
-from indexer.chains.ports import Block, ChainReader, Range, ReportsUpgrades
+from indexer.chains.ports import Block, ChainReader, Range, ReadsFullLedgers, ReportsUpgrades
 from indexer.chains.raw import Upgrade
 from indexer.chains.watchlist import Watched
 from indexer.errors import InconsistentAnswer, NodeBehind, RetentionGap, RetryableChainError
 from warehouse_schema.identifiers import ChainId, Height
+
+if TYPE_CHECKING:
+    from indexer.chains.stellar.event_columns import LedgerColumns
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +64,19 @@ class LakeFallbackReader:
         try:
             return self._node.read(first, last, watched)
         except RetentionGap as gap:
-            logger.warning(
-                "reading from lake chain=%s from=%d to=%d: %s", self.chain, first, last, gap
-            )
+            return self._read_lake(first, last, watched, gap)
+
+    def read_full(self, first: Height, last: Height, watched: Watched) -> "Range | LedgerColumns":
+        """As `read`; as columns where the node gives them."""
+        if not isinstance(self._node, ReadsFullLedgers):
+            return self.read(first, last, watched)
+        try:
+            return self._node.read_full(first, last, watched)
+        except RetentionGap as gap:
+            return self._read_lake(first, last, watched, gap)
+
+    def _read_lake(self, first: Height, last: Height, watched: Watched, gap: RetentionGap) -> Range:
+        logger.warning("reading from lake chain=%s from=%d to=%d: %s", self.chain, first, last, gap)
         reached = self._lake.head().height
         if reached >= last:
             return self._lake.read(first, last, watched)

@@ -7,7 +7,7 @@ Closed ledgers never change, so headers are cached.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from indexer.chains.http.node_pool import NodePool, PooledNode
 from indexer.chains.http.operators import http_urls
@@ -15,7 +15,12 @@ from indexer.chains.identity import check_stellar_node
 from indexer.chains.polling import PollSchedule
 from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.raw import Upgrade
-from indexer.chains.stellar.event_pages import EventPrefetch, event_pages
+from indexer.chains.stellar.event_pages import (
+    EventPrefetch,
+    EventsAhead,
+    event_pages,
+    event_records,
+)
 from indexer.chains.stellar.filters import requested_contracts, requested_events
 from indexer.chains.stellar.ledger_window import ledger_window, range_errors
 from indexer.chains.stellar.node_version import check_software, upgrade_ahead
@@ -31,6 +36,9 @@ from indexer.errors import (
 )
 from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import ChainId, Height
+
+if TYPE_CHECKING:
+    from indexer.chains.stellar.event_columns import LedgerColumns
 
 T = TypeVar("T")
 
@@ -115,7 +123,23 @@ class StellarReader:
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last` (`filters.py`)."""
-        return self._ask(lambda: self._read(first, last, watched))
+        return self._ask(lambda: self._read(first, last, watched, self._events_ahead(first, last)))
+
+    def read_full(self, first: Height, last: Height, watched: Watched) -> "Range | LedgerColumns":
+        """As `read`; the newest ledger as columns, if it is full."""
+
+        def read() -> "Range | LedgerColumns":
+            ahead = self._events_ahead(first, last)
+            if ahead is not None and ahead.columns is not None:
+                from indexer.chains.stellar.event_columns import ledger_columns
+
+                [block] = self._blocks(first, last)
+                columns = ledger_columns(self._chain, block, ahead.columns, watched)
+                if columns is not None:
+                    return columns
+            return self._read(first, last, watched, ahead)
+
+        return self._ask(read)
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """Poll for a head above `above` when one is due, for at most `timeout` seconds."""
@@ -135,17 +159,25 @@ class StellarReader:
             if head.height > above:
                 return head
 
-    def _read(self, first: Height, last: Height, watched: Watched) -> Range:
+    def _events_ahead(self, first: Height, last: Height) -> EventsAhead | None:
+        return self._prefetch.take(self._nodes.current, first, last)
+
+    def _read(
+        self, first: Height, last: Height, watched: Watched, ahead: EventsAhead | None
+    ) -> Range:
         blocks = self._blocks(first, last)
         check_linked(blocks)
         by_height = {block.height: block for block in blocks}
         found: dict[str, StellarEvent] = {}
         requested = requested_contracts(self._chain)
-        node = self._nodes.current
-        ahead = self._prefetch.take(node, first, last)
-        pages = event_pages(node, self._chain, first, last) if ahead is None else [ahead]
+        pages = (
+            event_pages(self._nodes.current, self._chain, first, last)
+            if ahead is None
+            else [ahead.page]
+        )
         for page in pages:
-            events = [record.in_block(by_height.get(record.event_id.ledger)) for record in page]
+            records = event_records(page, last)
+            events = [record.in_block(by_height.get(record.event_id.ledger)) for record in records]
             # One page at a time: a token may have more events than fit into memory.
             wrong = [event for event in events if event.contract not in requested]
             for event in requested_events(self._chain, watched, events):

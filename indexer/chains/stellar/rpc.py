@@ -6,6 +6,8 @@ Node URLs may contain a key, so messages name the host only.
 
 import binascii
 from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import orjson
@@ -98,8 +100,14 @@ def _without(content: bytes, member: str) -> bytes:
     Inside of a JSON text the name would have escaped quotes, so no other place is found.
     """
     name = b'"%s":"' % member.encode()
-    first, *others = content.split(name)
-    return b"".join([first, *(name + each[each.find(b'"') :] for each in others)])
+    kept, at = [], 0
+    while (found := content.find(name, at)) >= 0:
+        begin = found + len(name)
+        kept.append(content[at:begin])
+        end = content.find(b'"', begin)
+        # Without an end it is no JSON, and is read as such.
+        at = end if end >= 0 else len(content)
+    return b"".join([*kept, content[at:]])
 
 
 def field(record: Mapping[str, Any], key: str, kind: type[T]) -> T:
@@ -124,3 +132,9 @@ def base64_bytes(text: object) -> bytes:
         return binascii.a2b_base64(str(text), strict_mode=True)
     except ValueError as error:
         raise InconsistentAnswer(f"{text!r} is not base64: {error}") from error
+
+
+@lru_cache(maxsize=16)
+def unix_seconds(text: str) -> float:
+    """A time of a result. Raises `ValueError`. Cached: the events of a ledger have one time."""
+    return datetime.fromisoformat(text).timestamp()

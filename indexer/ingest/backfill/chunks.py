@@ -11,19 +11,19 @@ from operator import attrgetter
 import polars as pl
 from sqlalchemy import Connection
 
-from indexer.chains.evm.history import EvmColumns, logs_from_frame
+from indexer.chains.evm.history import EvmColumns
 from indexer.chains.ports import Block, Range
-from indexer.chains.raw import EvmLog
 from indexer.config.networks import Chain, EvmChain
 from indexer.decode.build import decoder_build
-from indexer.decode.evm_columns import decode_columns
 from indexer.facts import quarantine
-from indexer.facts.columns_copy import CopyText, copy_text, text_of_frame, text_of_rows
-from indexer.facts.decoding import decode_events, shared_contracts
-from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES, RAW_MAPPINGS
+from indexer.facts.columns_copy import CopyText, copy_text, text_of_rows
+from indexer.facts.columns_decode import decode_frame
+from indexer.facts.decoding import decode_events
+from indexer.facts.rows import EVENT_MAPPINGS
 from indexer.facts.store import DecodedEvent, group_by_type, raw_columns
 from indexer.movements.fold import MovementKey
 from indexer.movements.mechanisms import KEY_FIELDS, affected_movements
+from indexer.transfers.affected import AffectedKeys, payments_among
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import BlockHash, ChainId, Height
 
@@ -52,6 +52,8 @@ class Chunk:
     """Raw events that the node returned, including those of others at a shared contract."""
     movements: frozenset[MovementKey] | None
     """Movements of its events; None when there are more than `MAX_MOVEMENTS`."""
+    payments: AffectedKeys
+    """What its payments say of their transfers."""
     undecodable: tuple[tuple[str, str], ...]
     """Alarm subject and reason of each undecodable raw event."""
     copies: tuple[CopyText, ...]
@@ -80,29 +82,12 @@ def chunk_of_range(chain: Chain, read: Range) -> Chunk:
 
 
 def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
-    """The chunk of a range that was read as columns.
-
-    Logs that columns cannot decide are decoded one by one, as the follower does. Decided ones
-    always fit their tables: amounts have 128 bits, numbers 32, texts are hex.
-    """
-    columnar = decode_columns(read.logs, chain)
-    undecided = columnar.logs.filter(pl.col("is_undecided"))
-    # As `decode_events`: without events of other applications at a shared contract.
-    is_shared = pl.col("address").is_in(sorted(shared_contracts(chain)))
-    is_foreign = pl.col("event").is_null() & is_shared
-    decided = columnar.logs.filter(~pl.col("is_undecided") & ~is_foreign)
-    decoded = decode_events(logs_from_frame(undecided, chain.id), chain)
-    counts = Counter(item.raw.seen.height for item in decoded)
-    counts.update(dict(decided["height"].value_counts().iter_rows()))
-    copies = []
-    if decided.height:
-        logs = decided.drop("is_undecided").with_columns(chain=pl.lit(chain.id))
-        copies.append(text_of_frame(RAW_MAPPINGS[EvmLog].table, logs))
-    for name, frame in columnar.events.items():
-        if frame.height:
-            copies.append(text_of_frame(EVENT_MAPPINGS[EVENT_TYPES[name]].table, frame))
-    copies += _copy_texts(decoded)
-    return _chunk(read.blocks, read.logs.height, counts, copies, decoded, columnar.events)
+    """The chunk of a range that was read as columns."""
+    found = decode_frame(read.logs, chain)
+    counts = Counter(item.raw.seen.height for item in found.others)
+    counts.update(found.counts)
+    copies = [*found.copies, *_copy_texts(found.others)]
+    return _chunk(read.blocks, read.logs.height, counts, copies, found.others, found.events)
 
 
 def _chunk(
@@ -126,6 +111,9 @@ def _chunk(
         events=sum(counts.values()),
         read=events_read,
         movements=_movement_keys(decoded, columnar),
+        payments=payments_among(
+            (item.event for item in decoded if item.event is not None), columnar
+        ),
         undecodable=tuple(undecodable),
         copies=(text_of_rows(_BLOCK_COLUMNS, rows), *copies),
     )

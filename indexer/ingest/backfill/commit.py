@@ -27,8 +27,7 @@ from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill_lease import busy_message
 from indexer.movements.mechanisms import affected_movements, stored_keys
 from indexer.movements.store import refold_movements
-from indexer.transfers.affected import transfers_of_range
-from indexer.transfers.store import refold_affected, refold_transfers
+from indexer.transfers.store import refold_affected
 from warehouse_schema import locks
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, Height
@@ -130,10 +129,7 @@ def _replace(conn: Connection, network: Network, now: BackfillSpan, chunk: Chunk
         affected |= chunk.movements
         folded = chunk.last if now.folded == now.done else now.folded
     refold_movements(conn, network, affected)
-    place = (chunk.chain, chunk.first, chunk.last)
-    refold_transfers(
-        conn, network, transfers_of_range(conn, *place, before, affected), rewound=True
-    )
+    refold_affected(conn, network, before, affected, chunk.payments, rewound=True)
     return replace(now, done=chunk.last, folded=folded, events=now.events + chunk.events - again)
 
 

@@ -9,8 +9,8 @@ from sqlalchemy.exc import DataError, IntegrityError
 
 from indexer.chains.events import Event
 from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
+from indexer.decode.columns import decode_columns
 from indexer.decode.evm import decode
-from indexer.decode.evm_columns import decode_columns
 from indexer.facts import columns_copy
 from indexer.facts.columns_copy import TABLES, copy_text, text_of_frame, text_of_rows
 from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES, RAW_MAPPINGS, TableMapping
@@ -22,10 +22,11 @@ from tests.factories.events import (
     make_stellar_event,
 )
 from tests.factories.evm_logs import log_frame
+from tests.factories.stellar_events import event_frame
+from tests.indexer.decode.test_columns_evm import made
 from tests.indexer.decode.test_evm import ethereum
-from tests.indexer.decode.test_evm_columns import made
 from warehouse_schema.events import oft_sent
-from warehouse_schema.facts import evm_logs
+from warehouse_schema.facts import evm_logs, stellar_events
 
 NASTY = ["", "\\N", "\\.", "a\n\\.\nb", '"', "{}", "NULL", "\t", "\r\n", "½ 😀", "'", ",", "\\"]
 
@@ -85,6 +86,14 @@ def test_log_frame_is_copied(connection: Connection, monkeypatch: pytest.MonkeyP
     )
     copy_text(connection, text_of_frame(evm_logs, frame))
     assert stored(connection, RAW_MAPPINGS[EvmLog]) == logs
+
+
+def test_frame_of_stellar_events_is_copied(connection: Connection):
+    events = [make_stellar_event(make_provenance(100, n), value=bytes(n)) for n in range(5)]
+    events.append(make_stellar_event(make_provenance(101), topics=()))
+    frame = event_frame(events).with_columns(chain=pl.lit(events[0].seen.chain))
+    copy_text(connection, text_of_frame(stellar_events, frame))
+    assert stored(connection, RAW_MAPPINGS[StellarEvent]) == events
 
 
 def test_frame_with_other_column_type_is_refused():

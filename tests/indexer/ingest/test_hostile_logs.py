@@ -30,6 +30,7 @@ from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.factories.ingesting import ingest_once
+from tests.indexer.decode.test_columns_evm import made, mutated
 from tests.indexer.decode.test_evm import (
     MESSAGE_RECEIVED,
     MINT_AND_WITHDRAW,
@@ -46,7 +47,6 @@ from tests.indexer.decode.test_evm import (
     topic,
     word,
 )
-from tests.indexer.decode.test_evm_columns import made, mutated
 from tests.system.replay.serving import serving
 from warehouse_schema.engine import make_engine
 from warehouse_schema.events import EVENT_TABLES

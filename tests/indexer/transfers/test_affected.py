@@ -1,20 +1,21 @@
-"""Transfers that stored facts affect, found in Postgres, are those that the events name."""
+"""Transfers that facts affect: events, events in columns, and stored movements name the same."""
 
+import dataclasses
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from sqlalchemy import Connection
 
 from indexer.bridges.tokens.events import AssetMovement
 from indexer.chains.events import Event
 from indexer.movements.mechanisms import affected_movements
-from indexer.transfers.affected import affected_transfers, transfers_of_range
+from indexer.transfers.affected import affected_transfers, payments_among
 from tests.factories.intake import ask
 from tests.factories.stage_facts import DIRECT, PAID_IN, burn, given_back, keep, mint, paid
 from tests.factories.stage_history import DEPOSIT, make_terms
 from tests.factories.transfers import (
     ACCOUNT,
-    ETHEREUM,
     NETWORK,
     PUBNET,
     USER,
@@ -22,7 +23,7 @@ from tests.factories.transfers import (
     make_oft_sent,
     seen,
 )
-from warehouse_schema.identifiers import Address, BaseUnits, EvmAddress, Height
+from warehouse_schema.identifiers import Address, BaseUnits, EvmAddress
 
 STRANGER = EvmAddress("0x" + "99" * 20)
 OFT = make_terms(
@@ -67,13 +68,17 @@ PAYMENTS = {
 
 
 @pytest.mark.parametrize(("event", "expected"), PAYMENTS.values(), ids=PAYMENTS)
-def test_stored_payment_affects_its_transfer(conn: Connection, event: Event, expected: set[str]):
-    keep(conn, event)
-    place = event.seen.chain, event.seen.height, event.seen.height
-    assert transfers_of_range(conn, *place, (), ()) == expected
+def test_payment_affects_its_transfer(conn: Connection, event: Event, expected: set[str]):
     assert affected_transfers(conn, [event]) == expected
-    above = Height(event.seen.height + 1)
-    assert transfers_of_range(conn, event.seen.chain, above, above, (), ()) == set()
+    assert affected_transfers(conn, (), (), payments_among([event], {})) == expected
+    columns = {type(event).__name__: frame_of(event)}
+    assert affected_transfers(conn, (), (), payments_among((), columns)) == expected
+
+
+def frame_of(event: Event) -> pl.DataFrame:
+    """The event in columns, as a columnar decoder gives it."""
+    fields = {each.name: [getattr(event, each.name)] for each in dataclasses.fields(event)[1:]}
+    return pl.DataFrame(fields)
 
 
 MOVEMENTS = {
@@ -98,6 +103,3 @@ def test_stored_movement_affects_its_transfer(
     movements = affected_movements(events)
     assert affected_transfers(conn, (), movements) == expected
     assert affected_transfers(conn, events) == expected
-    place = ETHEREUM, Height(1), Height(2)
-    assert transfers_of_range(conn, *place, (), movements) == expected
-    assert transfers_of_range(conn, *place, events, ()) == expected

@@ -61,9 +61,14 @@ class LedgerNode:
         self.first = self.latest = ledgers[0].height
         """The first ledger is there from the start."""
 
-    def answer(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """The result of a call, as JSON. Raises `KeyError` for a method that no follower calls."""
-        return _METHODS[method](self, params)
+    def answer(self, method: str, params: Mapping[str, Any]) -> Sequence[bytes]:
+        """The result of a call, as pieces of JSON: a meta is too large to be copied into one.
+
+        Raises `KeyError` for a method that no follower calls.
+        """
+        if method == "getLedgers":
+            return self.get_ledgers(params)
+        return [_METHODS[method](self, params)]
 
     def get_network(self, _: Mapping[str, Any]) -> bytes:
         """Passphrase and protocol."""
@@ -80,16 +85,16 @@ class LedgerNode:
         """The window of ledgers."""
         return b'{"status":"healthy",%s}' % self._ends()
 
-    def get_ledgers(self, params: Mapping[str, Any]) -> bytes:
+    def get_ledgers(self, params: Mapping[str, Any]) -> Sequence[bytes]:
         """Ledgers with their whole meta."""
         start = params["startLedger"]
         found = self._from(start)[: params["pagination"]["limit"]]
-        records = [each.record + _meta(each.header, len(each.events)) + b'"}' for each in found]
-        return b'{"ledgers":[%s],"cursor":"%d",%s}' % (
-            b",".join(records),
-            start + len(found) - 1,
-            self._ends(),
-        )
+        pieces = [b'{"ledgers":[']
+        for number, each in enumerate(found):
+            before = b"," if number else b""
+            pieces += [before, each.record, *_meta(each.header, len(each.events)), b'"}']
+        last = start + len(found) - 1
+        return [*pieces, b'],"cursor":"%d",%s}' % (last, self._ends())]
 
     def get_events(self, params: Mapping[str, Any]) -> bytes:
         """Events from a ledger or behind a cursor on; all of them pass the follower's filters."""
@@ -125,7 +130,6 @@ _METHODS = {
     "getNetwork": LedgerNode.get_network,
     "getVersionInfo": LedgerNode.get_version_info,
     "getHealth": LedgerNode.get_health,
-    "getLedgers": LedgerNode.get_ledgers,
     "getEvents": LedgerNode.get_events,
 }
 
@@ -138,7 +142,10 @@ def serving(node: LedgerNode) -> Iterator[str]:
         def do_POST(self) -> None:
             request = orjson.loads(self.body())
             result = node.answer(request["method"], request.get("params", {}))
-            self.answer(200, b'{"jsonrpc":"2.0","id":1,"result":%s}' % result)
+            pieces = [b'{"jsonrpc":"2.0","id":1,"result":', *result, b"}"]
+            self.answer(200, headers={"content-length": str(sum(map(len, pieces)))})
+            self.wfile.writelines(pieces)
+            self.wfile.flush()
 
     with answering(Server((HOST, 0), RequestHandler)) as url:
         yield url
@@ -212,12 +219,12 @@ def _i128(amount: int) -> bytes:
     return _uint32(xdr.SCValType.SCV_I128) + amount.to_bytes(16, "big", signed=True)
 
 
-def _meta(entry: bytes, transfers: int) -> bytes:
+def _meta(entry: bytes, transfers: int) -> tuple[bytes, bytes]:
     """Base64 of the meta. What follows the header is the same for all, and megabytes."""
     before, behind = _around_header(transfers)
     begin = before + entry
     rest = -len(begin) % _BASE64_BYTES
-    return base64.b64encode(begin + behind[:rest]) + _base64_behind(transfers, rest)
+    return base64.b64encode(begin + behind[:rest]), _base64_behind(transfers, rest)
 
 
 _BASE64_BYTES = 3

@@ -17,6 +17,7 @@ from indexer.facts.columns_copy import CopyText
 from indexer.ingest.backfill import fetch
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill.fetch import ChunkSource, FetchChunk, RangePlanner, fetch_ahead
+from indexer.transfers.affected import AffectedKeys
 from tests.factories.fake_chain import ETHEREUM
 from warehouse_schema.identifiers import BlockHash, Height, UnixSeconds
 
@@ -31,6 +32,7 @@ def make_chunk(first: int, last: int, *, events: int = 0, size: int = 0) -> Chun
         events=events,
         read=events,
         movements=None,
+        payments=AffectedKeys(),
         undecodable=(),
         copies=(CopyText("blocks", (), 0, bytes(size)),),
     )

@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import polars as pl
 import pytest
 
 from indexer.chains.events import Event
@@ -13,8 +12,8 @@ from indexer.chains.evm.abi import topic_of
 from indexer.chains.evm.history import logs_from_frame
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain
+from indexer.decode.columns import PROVENANCE, decode_columns, evm_layouts
 from indexer.decode.evm import DECODERS, decode, event_topics
-from indexer.decode.evm_columns import LAYOUTS, PROVENANCE, decode_columns
 from indexer.errors import Undecodable
 from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES
 from tests.conftest import GOLDEN
@@ -54,6 +53,8 @@ from tests.indexer.decode.test_evm import (
     word,
 )
 
+LAYOUTS = evm_layouts()
+
 # What is compared
 
 
@@ -80,8 +81,7 @@ def columnar_rows(logs: list[EvmLog], chain: EvmChain) -> list[tuple[str, tuple[
 
 
 def left_of(logs: list[EvmLog], chain: EvmChain) -> list[EvmLog]:
-    frame = decode_columns(log_frame(logs), chain).logs
-    return list(logs_from_frame(frame.filter(pl.col("is_undecided")), chain.id))
+    return list(logs_from_frame(decode_columns(log_frame(logs), chain).undecided, chain.id))
 
 
 def assert_the_same(logs: list[EvmLog], chain: EvmChain) -> None:
@@ -97,8 +97,9 @@ def assert_the_same(logs: list[EvmLog], chain: EvmChain) -> None:
         for log, event in zip(taken, events, strict=True)
         if event
     }
-    frame = decode_columns(log_frame(placed), chain).logs
-    assert [names.get(n) for n in range(len(placed))] == frame["event"].to_list()
+    decided = decode_columns(log_frame(placed), chain).decided
+    assert [names.get(n) for n in decided["position"]] == decided["event"].to_list()
+    assert decided["position"].to_list() == [log.seen.position for log in taken]
 
 
 # Genuine logs
@@ -217,10 +218,10 @@ def test_every_log_is_decoded_by_columns():
 def test_log_order_is_preserved():
     logs = [changed(log, seen=make_seen(n)) for n, log in enumerate(made(ethereum()).values())]
     decoded = decode_columns(log_frame(logs), ethereum())
-    assert decoded.logs["position"].to_list() == list(range(len(logs)))
+    assert decoded.decided["position"].to_list() == list(range(len(logs)))
     assert set(decoded.events[next(iter(decoded.events))].columns) >= set(PROVENANCE)
     empty = decode_columns(log_frame([]), ethereum())
-    assert (empty.events, empty.logs.height) == ({}, 0)
+    assert (empty.events, empty.decided.height, empty.undecided.height) == ({}, 0, 0)
 
 
 @pytest.mark.parametrize("hook", [b"", b"x", b"y" * 31, b"z" * 33, bytes(200)])
