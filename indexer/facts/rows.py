@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any
 from uuid import uuid4
@@ -165,7 +165,7 @@ class RowBatch:
 
 
 def write_rows(conn: Connection, batches: Sequence[RowBatch]) -> None:
-    """Append all rows: a batch of many by COPY, the others by INSERTs in one round trip.
+    """Append all rows: a batch of many by COPY, the others by INSERTs in one statement.
 
     Values as for `copy_rows`. Raises SQLAlchemy's errors, as `Connection.execute` does.
     """
@@ -176,16 +176,27 @@ def write_rows(conn: Connection, batches: Sequence[RowBatch]) -> None:
         else:
             copy_into(conn, batch.columns, batch.rows)
     inserts = [insert for batch in by_insert for insert in _inserts(batch)]
-    if not inserts:
-        return
     driver: Any = conn.connection.driver_connection
-    with as_sqlalchemy(conn, inserts[0][0]), driver.pipeline(), driver.cursor() as cursor:
-        for text, values in inserts:
-            cursor.execute(text, values)
+    for start in range(0, len(inserts), _MAX_TOGETHER):
+        together = inserts[start : start + _MAX_TOGETHER]
+        statement = _together(tuple(text for text, _ in together))
+        with as_sqlalchemy(conn, statement), driver.cursor() as cursor:
+            cursor.execute(statement, [value for _, values in together for value in values])
 
 
 _MAX_INSERTED_ROWS = 6
 """A COPY takes as long as the INSERTs of six rows, and a tenth of that for each further row."""
+_MAX_TOGETHER = 12
+"""INSERTs of one statement: of the tables of a block."""
+
+
+@lru_cache(maxsize=1_000)
+def _together(inserts: tuple[bytes, ...]) -> bytes:
+    """INSERTs as one statement: in a pipeline, each costs the driver as much as all together."""
+    if len(inserts) == 1:
+        return inserts[0]
+    named = (b"i%d AS (%s)" % (number, insert) for number, insert in enumerate(inserts))
+    return b"WITH " + b", ".join(named) + b" SELECT"
 
 
 def _inserts(batch: RowBatch) -> Iterator[tuple[bytes, list[Any]]]:

@@ -5,9 +5,10 @@ the movement's lock until commit, so the second reads what the first wrote.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, select
 
@@ -16,7 +17,7 @@ from indexer.chains.events import Event
 from indexer.config.networks import Network
 from indexer.facts.messages import answered_keys_call
 from indexer.facts.queries import CompiledQuery, fetch_all, joined, rows_of
-from indexer.facts.row_locks import lock_names
+from indexer.facts.row_locks import lock_and_fetch, lock_names
 from indexer.facts.rows import RowBatch, write_rows
 from indexer.metrics.collectors import waiting
 from indexer.movements.fold import (
@@ -55,9 +56,12 @@ def apply_events(conn: Connection, network: Network, events: Sequence[Event]) ->
     affected = affected_movements(events)
     if not affected:
         return 0
+    burns = _burns_alone(events)
+    sent = [burn.message.seen for of_key in burns.values() for burn in of_key]
+    calls = [answered_keys_call(sent), (_BURN_COUNTS, {"keys": joined(burns)})] if burns else []
     with waiting("lock"):
-        lock_names(conn, locks.MOVEMENT, {key for _, key in affected})
-    appended = _append_burns(conn, network, events)
+        found = lock_and_fetch(conn, locks.MOVEMENT, {key for _, key in affected}, calls)
+    appended = _append_burns(conn, network, burns, *found) if burns else []
     rest = affected - {row.key for row in appended}
     return len(appended) + _refold(conn, network, rest)
 
@@ -92,12 +96,8 @@ _BURN_COUNTS = rows_of(
 """Stored burns of each key that has rows; null where a mint waits for its burn."""
 
 
-def _append_burns(conn: Connection, network: Network, events: Sequence[Event]) -> list[Movement]:
-    """Write the rows of burns that come last of their key.
-
-    True where only burns of the key were seen now, no mint waits for a burn, and no service has
-    answered about them: about a transaction of a reorg it may have.
-    """
+def _burns_alone(events: Sequence[Event]) -> dict[Bytes32, list[Burn]]:
+    """Burns by key, in its order, of the keys of which nothing but burns was seen now."""
     burns: dict[Bytes32, list[Burn]] = defaultdict(list)
     sending = (event for event in events if isinstance(event, BURN_EVENTS))
     for of_transaction in group_by_transaction(sending):
@@ -105,20 +105,28 @@ def _append_burns(conn: Connection, network: Network, events: Sequence[Event]) -
             if burn.message.burn_key is not None:
                 burns[burn.message.burn_key].append(burn)
     received = {event.burn_key for event in events if isinstance(event, MessageReceived)}
-    keys = [key for key in sorted(burns) if key not in received]
-    if not keys:
-        return []
-    sent = [burn.message.seen for key in keys for burn in burns[key]]
-    answers, counts = fetch_all(
-        conn, [answered_keys_call(sent), (_BURN_COUNTS, {"keys": joined(keys)})]
-    )
+    return {key: burns[key] for key in sorted(burns) if key not in received}
+
+
+def _append_burns(
+    conn: Connection,
+    network: Network,
+    burns: Mapping[Bytes32, Sequence[Burn]],
+    answers: Iterable[Any],
+    counts: Iterable[Any],
+) -> list[Movement]:
+    """Write the rows of burns that come last of their key.
+
+    True where no mint waits for a burn (`counts`, of `_BURN_COUNTS`), and no service has answered
+    about them (`answers`): about a transaction of a reorg it may have.
+    """
     answered = {row.key for row in answers}
     earlier: dict[str, int | None] = {row.group_key: row.burns for row in counts}
     rows = [
         row
-        for key in keys
+        for key, of_key in burns.items()
         if key not in answered and (first := earlier.get(key, 0)) is not None
-        for row in fold_cctp(network, key, burns[key], [], first=first)
+        for row in fold_cctp(network, key, of_key, [], first=first)
     ]
     _insert(conn, rows)
     return rows
