@@ -14,10 +14,11 @@ from indexer.chains.events import Provenance
 from indexer.chains.layouts import topic
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.filters import PARTIES, requested_contracts
-from indexer.chains.stellar.rpc import unix_seconds
+from indexer.chains.stellar.rpc import field, unix_seconds
 from indexer.chains.stellar.xdr.scval_columns import is_account, strkey_of_digits
 from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import StellarChain
+from indexer.errors import InconsistentAnswer
 from warehouse_schema.identifiers import ChainId, StellarAddress, TxHash
 
 _TEXTS = ("ledgerClosedAt", "txHash", "id", "contractId", "value")
@@ -43,6 +44,7 @@ def record_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame | None:
     None when they are not all well-formed.
     """
     try:
+        listed = [field(each, "topic", list) for each in records]
         # By column: by row it takes several times as long, and so do lists of topics.
         frame = pl.DataFrame(
             {
@@ -51,14 +53,17 @@ def record_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame | None:
                     name: pl.Series([each[name] for each in records], dtype=pl.String)
                     for name in _TEXTS
                 },
-                "topic": [" ".join(each["topic"]) for each in records],
-                "topics": [len(each["topic"]) for each in records],
+                "topic": [" ".join(topics) for topics in listed],
+                "topics": [len(topics) for topics in listed],
             }
         ).with_columns(
             value=_hex(pl.col("value")),
             topic=pl.col("topic").str.split(" ").list.eval(_hex(pl.element())),
         )
-    except (KeyError, TypeError, pl.exceptions.PolarsError):
+    except (
+        *(KeyError, TypeError, ValueError, OverflowError, InconsistentAnswer),
+        pl.exceptions.PolarsError,
+    ):
         return None
     # Two filters may give an event twice, but not in two ways.
     unique = frame.unique()

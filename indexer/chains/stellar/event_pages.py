@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 EVENTS_PER_CALL = 5_000
 """Half of what a node gives by default. One call after the other takes a full ledger a while."""
-_MIN_EVENTS_PER_CALL = 100
-"""Of one ledger, where a node cannot give more."""
+FEWER_EVENTS = 1_000
+"""Of one ledger, where a node cannot give as many."""
 MIN_COLUMNAR = 1_000
 """Events of a ledger that are read as columns: fewer cost no more as objects, without polars."""
 
@@ -99,9 +99,9 @@ def _pages(
                 page = node.call("getEvents", params)
             except RangeTooWide:
                 # The caller halves a range; one ledger comes in smaller pages.
-                if first < last or limit <= _MIN_EVENTS_PER_CALL:
+                if first < last or limit <= FEWER_EVENTS:
                     raise
-                limit = max(_MIN_EVENTS_PER_CALL, limit // 5)
+                limit = FEWER_EVENTS
                 continue
         # The instance that answered must have the range itself: others behind the same address
         # may be ahead. Nodes before RPC 23 do not report the oldest ledger of their events.

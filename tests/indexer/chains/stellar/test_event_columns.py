@@ -182,6 +182,11 @@ REFUSED: dict[str, Change] = {
     "topic that is no text": setting(topic=["AAAA", 5]),
     "topic with a space": setting(topic=["AAAA AAAA"]),
     "topics that are a text": setting(topic="AAAA"),
+    "topics that are an object": setting(topic={"AAAA": 1}),
+    "topics in topics": setting(topic=[["AAAA"]]),
+    "ledger of 71 bits": setting(ledger=2**70),
+    "ledger that is no whole number": setting(ledger=21.5),
+    "ledger that is a flag": setting(ledger=True),
     "no contract": setting(contractId=None),
     "no value": setting(value=None),
     "one event in two ways": second_way,
@@ -247,7 +252,8 @@ def test_large_page_of_one_ledger_is_asked_for_in_smaller_ones(
     node.answer_with("getEvents", lambda *_: _refuse())
     with pytest.raises(NodeUnavailable):
         reader.read(Height(NEW), Height(NEW), [ALICE])
-    assert node.requests("getEvents")[-1]["pagination"]["limit"] == 100
+    limits = [call["pagination"]["limit"] for call in node.requests("getEvents")]
+    assert limits == [5_000, 1_000, 5_000, 1_000]
 
 
 def _refuse() -> Any:
