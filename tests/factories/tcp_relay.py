@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class TcpRelay:
@@ -13,11 +13,12 @@ class TcpRelay:
         self._upstream = port
         self._passes = threading.Event()
         self._passes.set()
-        self._ended = False
         self._sockets: list[socket.socket] = []
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._forwarding: list[threading.Thread] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def blackhole(self) -> None:
         """From now on hold back all bytes, and keep every connection open."""
@@ -28,10 +29,19 @@ class TcpRelay:
         self._passes.set()
 
     def close(self) -> None:
-        """Close all connections."""
-        self._ended = True
+        """Close all connections.
+
+        They are shut down first: a thread that still waits for a closed one may go on with the
+        socket of another test that was given its number.
+        """
         self.heal()
+        _shut_down(self._server)
+        self._accepting.join()
         self._server.close()
+        for each in self._sockets:
+            _shut_down(each)
+        for thread in self._forwarding:
+            thread.join()
         for each in self._sockets:
             each.close()
 
@@ -44,7 +54,9 @@ class TcpRelay:
                 return
             self._sockets += [client, server]
             for source, target in ((client, server), (server, client)):
-                threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
+                thread = threading.Thread(target=self._forward, args=(source, target), daemon=True)
+                self._forwarding.append(thread)
+                thread.start()
 
     def _forward(self, source: socket.socket, target: socket.socket) -> None:
         try:
@@ -56,6 +68,13 @@ class TcpRelay:
         except OSError:
             # One of them is gone.
             return
+
+
+def _shut_down(connection: socket.socket) -> None:
+    """Wake whoever waits for it."""
+    with suppress(OSError):
+        # Its other end may be gone.
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
