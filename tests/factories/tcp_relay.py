@@ -71,7 +71,7 @@ class TcpRelay:
 
 
 def _shut_down(connection: socket.socket) -> None:
-    """Wake whoever waits for it."""
+    """Wake the threads that wait for it."""
     with suppress(OSError):
         # Its other end may be gone.
         connection.shutdown(socket.SHUT_RDWR)

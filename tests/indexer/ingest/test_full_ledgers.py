@@ -95,7 +95,7 @@ def both(
 
 
 def play(market: Market) -> Iterator[Any]:
-    """Transfers that nobody, one or both watch, beside orders."""
+    """Transfers of watched accounts beside orders."""
     yield market.deposit(100)
     yield market.set_terms()
     yield market.set_payee()

@@ -81,7 +81,7 @@ WATCHED = {
     "one": [ALICE],
     "another": [CAROL],
     "a contract": [contract("pool")],
-    "nobody": [],
+    "no account": [],
 }
 
 
