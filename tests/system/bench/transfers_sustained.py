@@ -7,8 +7,8 @@ owners, as followers do. One process does both here, one after the other, where 
 a chain. Some are carried before the clock starts; then Postgres looks at its tables, as autovacuum
 does within a minute: without statistics it reads whole tables of a few hundred rows.
 
-`kept_per_s` is how fast the run that keeps transfers folds all that were started before it. Postgres
-is as an operator has it (fsync on). Making transfers is `transfer_create`.
+`kept_per_s` is how fast the run that keeps transfers folds all that were started before.
+Postgres is as an operator has it (fsync on). Making transfers is `transfer_create`.
 """
 
 import os
