@@ -21,7 +21,7 @@ from warehouse_schema.identifiers import (
     parse_evm_address,
 )
 
-_CACHED_STRKEYS = 32_768
+CACHED_STRKEYS = 32_768
 """Accounts of two ledgers of 6,000 transfers, and a third more: 8 MB."""
 
 
@@ -129,7 +129,7 @@ def bytes32_as_account(word: Bytes32) -> StellarAddress:
     return account_of_key(bytes.fromhex(word[2:]))
 
 
-@lru_cache(maxsize=_CACHED_STRKEYS)
+@lru_cache(maxsize=CACHED_STRKEYS)
 def account_of_key(key: bytes) -> StellarAddress:
     """The `G…` strkey of the 32 bytes of an ed25519 key (SEP-23).
 

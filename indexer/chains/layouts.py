@@ -53,7 +53,7 @@ function where it depends on the chain."""
 
 
 def topic(index: int) -> pl.Expr:
-    """A topic."""
+    """The hex digits of a topic, without `0x`; null where there is none."""
     return pl.col("topics").list.get(index, null_on_oob=True).str.slice(2)
 
 

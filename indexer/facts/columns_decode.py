@@ -41,16 +41,9 @@ def decode_frame(raw: pl.DataFrame, chain: Chain) -> DecodedColumns:
     """Decode a frame of raw events, as `decode_columns` takes it.
 
     Events that columns decide always fit their tables: amounts have 128 bits, numbers 32, texts are
-    hex, strkeys or names of assets. Raises `ValueError`, `TypeError` or `LookupError` only for a
-    fault of ours.
+    hex, strkeys or names of assets. Raises `ValueError`, `TypeError`, `LookupError` or
+    `PolarsError` only for a fault of ours.
     """
-    try:
-        return _decode(raw, chain)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"{chain.id}: {error}") from error
-
-
-def _decode(raw: pl.DataFrame, chain: Chain) -> DecodedColumns:
     columnar = decode_columns(raw, chain)
     is_evm = isinstance(chain, EvmChain)
     emitter = "address" if is_evm else "contract"

@@ -167,7 +167,8 @@ class RowBatch:
 def write_rows(conn: Connection, batches: Sequence[RowBatch]) -> None:
     """Append all rows: a batch of many by COPY, the others by INSERTs in one statement.
 
-    Values as for `copy_rows`. Raises SQLAlchemy's errors, as `Connection.execute` does.
+    Batches come in any order: none may depend on another's rows, nor on the order of generated
+    numbers. Values as for `copy_rows`. Raises SQLAlchemy's errors, as `Connection.execute` does.
     """
     by_insert: list[RowBatch] = []
     for batch in batches:

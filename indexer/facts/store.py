@@ -128,7 +128,7 @@ def append(
 ) -> None:
     """Write blocks, their raw events, and the decoded events, with other rows at no round trip.
 
-    `columns` hold `decoded` among others, which are written too. A raw event that could not be
+    `columns` are events beside `decoded`, written as they are. A raw event that could not be
     decoded is stored with the reason, and alarmed. Raises SQLAlchemy's `IntegrityError` when one of
     the blocks or events is stored already; moving the cursor first in the same transaction prevents
     that.

@@ -141,9 +141,9 @@ class _DecodedRange:
     decoded: Sequence[DecodedEvent]
     unread: Sequence[UnreadLedger] = ()
     columns: "DecodedColumns | None" = None
-    """Further events, and `decoded` among them."""
+    """Events that columns decided, written as they are; `decoded` are those that they did not."""
     payments: AffectedKeys | None = None
-    """Payments among the further events."""
+    """Payments among the events that columns decided."""
 
     @property
     def events_in_columns(self) -> int:
@@ -155,14 +155,15 @@ def _read(
     reader: ChainReader, chain: Chain, first: Height, last: Height, watched: Watchlist
 ) -> _DecodedRange:
     if isinstance(reader, ReadsFullLedgers):
-        found = reader.read_full(first, last, watched)
-        if isinstance(found, Range):
-            return _decode_range(chain, found)
         try:
-            return _decode_columns(chain, found)
+            found = reader.read_full(first, last, watched)
+            if not isinstance(found, Range):
+                return _decode_columns(chain, found)
         except (ValueError, TypeError, LookupError):
             # What fails in columns alone must not stop the chain.
             logger.exception("no columns chain=%s height=%d", chain.id, first)
+        else:
+            return _decode_range(chain, found)
     return _decode_range(chain, reader.read(first, last, watched))
 
 
@@ -172,10 +173,12 @@ def _decode_range(chain: Chain, read: Range) -> _DecodedRange:
 
 def _decode_columns(chain: Chain, read: "LedgerColumns") -> _DecodedRange:
     # Imported here: polars takes 40 MB, which a follower does without until a ledger is full.
+    from indexer.chains.polars_errors import polars_errors_as_value_errors
     from indexer.facts.columns_decode import decode_frame
 
-    columns = decode_frame(read.events, chain)
-    payments = payments_among((), columns.events)
+    with polars_errors_as_value_errors():
+        columns = decode_frame(read.events, chain)
+        payments = payments_among((), columns.events)
     return _DecodedRange([read.block], columns.others, columns=columns, payments=payments)
 
 

@@ -115,10 +115,10 @@ def _append_burns(
     answers: Iterable[Any],
     counts: Iterable[Any],
 ) -> list[Movement]:
-    """Write the rows of burns that come last of their key.
+    """Write the rows of burns that come last of their key, and return them.
 
-    True where no mint waits for a burn (`counts`, of `_BURN_COUNTS`), and no service has answered
-    about them (`answers`): about a transaction of a reorg it may have.
+    Keys are left out where a mint waits for a burn (`counts`, of `_BURN_COUNTS`), or a service has
+    answered (`answers`): about a transaction of a reorg it may have.
     """
     answered = {row.key for row in answers}
     earlier: dict[str, int | None] = {row.group_key: row.burns for row in counts}

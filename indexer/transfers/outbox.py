@@ -59,7 +59,7 @@ _EVENT_COLUMNS = [
 def publish_changes(
     conn: Connection, changes: Sequence[TransferChange], also: Sequence[RowBatch] = ()
 ) -> None:
-    """Number the changes in their order and write them, behind other rows in the same round trip.
+    """Number the changes in their order and write them, with other rows in one round trip.
 
     Holds the owners' locks until commit.
     """

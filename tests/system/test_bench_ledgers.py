@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from indexer.chains.stellar import event_pages
+from indexer.chains.stellar.event_pages import EventNode
 from indexer.chains.stellar.reader import StellarReader
 from indexer.chains.stellar.xdr.ledgers import block_of_meta
 from indexer.chains.stellar.xdr.skip import skipper
@@ -28,7 +28,7 @@ def node() -> LedgerNode:
 def test_reader_reads_every_transfer(
     node: LedgerNode, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_pages, "EVENTS_PER_CALL", page)
+    monkeypatch.setattr(EventNode, "events_per_call", page)
     with serving(node) as url:
         reader = StellarReader(CHAIN, [url])
         reader.check_identity()

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+from polars.exceptions import PolarsError
 
 from indexer.chains.events import Provenance
 from indexer.chains.layouts import topic
+from indexer.chains.polars_errors import polars_errors_as_value_errors
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.filters import PARTIES, requested_contracts
 from indexer.chains.stellar.rpc import field, unix_seconds
+from indexer.chains.stellar.xdr.event_ids import INDEX_BITS
 from indexer.chains.stellar.xdr.scval_columns import is_account, strkey_of_digits
 from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import StellarChain
@@ -23,9 +26,7 @@ from warehouse_schema.identifiers import ChainId, StellarAddress, TxHash
 
 _TEXTS = ("ledgerClosedAt", "txHash", "id", "contractId", "value")
 """Members of a record that are texts."""
-_INDEX_BITS = 31
-"""Of a position, below the 32 of transaction and operation (`xdr.event_ids`)."""
-_PLACES = (1, 2)
+_PLACES = sorted({place for places in PARTIES.values() for place in places})
 """Topics of tokens' events that may name an account."""
 
 
@@ -60,10 +61,7 @@ def record_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame | None:
             value=_hex(pl.col("value")),
             topic=pl.col("topic").str.split(" ").list.eval(_hex(pl.element())),
         )
-    except (
-        *(KeyError, TypeError, ValueError, OverflowError, InconsistentAnswer),
-        pl.exceptions.PolarsError,
-    ):
+    except (LookupError, TypeError, ValueError, OverflowError, InconsistentAnswer, PolarsError):
         return None
     # Two filters may give an event twice, but not in two ways.
     unique = frame.unique()
@@ -84,19 +82,21 @@ def _hex(text: pl.Expr) -> pl.Expr:
     return pl.lit("0x") + text.str.decode("base64").bin.encode("hex")
 
 
+@polars_errors_as_value_errors()
 def ledger_columns(
     chain: StellarChain, block: Block, records: pl.DataFrame, watched: Watched
 ) -> LedgerColumns | None:
     """The wanted events (`filters.requested_events`) of a `record_frame`.
 
-    None when a record is not of the ledger, or was not asked for.
+    None when a record is not of the ledger, or was not asked for. Raises `ValueError`, `TypeError`
+    or `LookupError` only for a fault of ours.
     """
     toid = pl.col("id").str.slice(0, 19).str.to_integer(dtype=pl.Int64, strict=False)
     index = pl.col("id").str.slice(20).str.to_integer(dtype=pl.Int64)
     is_expected = pl.all_horizontal(
         pl.col("ledger") == block.height,
         toid // 2**32 == block.height,
-        index < 2**_INDEX_BITS,
+        index < 2**INDEX_BITS,
         pl.col("contractId").is_in(sorted(requested_contracts(chain))),
     ).fill_null(value=False)
     if not records.select(is_expected.all()).item() or not _are_closed_at(block, records):
@@ -105,7 +105,7 @@ def ledger_columns(
         height="ledger",
         block_hash=pl.lit(block.hash),
         tx_hash="txHash",
-        position=(toid % 2**32) * 2**_INDEX_BITS + index,
+        position=(toid % 2**32) * 2**INDEX_BITS + index,
         block_time=pl.lit(block.time, dtype=pl.Int64),
         event_id="id",
         contract="contractId",

@@ -1,32 +1,37 @@
-"""Events of a Stellar node: the pages of getEvents, and those of a ledger requested ahead.
+"""Events of a Stellar node: the pages of getEvents, and what is in them.
 
 getEvents gives no proof of its events; the reader compares them with the headers.
 """
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.filters import EventFilter, event_filters
 from indexer.chains.stellar.ledger_window import range_errors
-from indexer.chains.stellar.rpc import StellarRpc, base64_bytes, field, objects, unix_seconds
+from indexer.chains.stellar.rpc import (
+    RequestRefused,
+    StellarRpc,
+    base64_bytes,
+    field,
+    objects,
+    unix_seconds,
+)
 from indexer.chains.stellar.xdr.event_ids import EventId, parse_event_id
 from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer, NodeBehind, RangeTooWide, RetentionGap
-from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash
 
-if TYPE_CHECKING:
-    import polars as pl
-
-EVENTS_PER_CALL = 5_000
-"""Half of what a node gives by default. One call after the other takes a full ledger a while."""
 FEWER_EVENTS = 1_000
-"""Of one ledger, where a node cannot give as many."""
-MIN_COLUMNAR = 1_000
-"""Events of a ledger that are read as columns: fewer cost no more as objects, without polars."""
+"""Where a node refuses or cannot give as many."""
+
+
+class EventNode(StellarRpc):
+    """A node, and what it was found to give."""
+
+    events_per_call = 5_000
+    """At first half of what a node gives by default: one small page after the other takes a full
+    ledger a while."""
 
 
 class EventRecord(NamedTuple):
@@ -60,7 +65,7 @@ EventPage: TypeAlias = list[Mapping[str, Any]]
 
 
 def event_pages(
-    node: StellarRpc, chain: StellarChain, first: Height, last: Height
+    node: EventNode, chain: StellarChain, first: Height, last: Height
 ) -> Iterator[EventPage]:
     """Events of `first … last` that match `event_filters`, and maybe some behind, by page."""
     for filters in event_filters(chain):
@@ -78,7 +83,7 @@ def event_records(page: EventPage, last: Height) -> list[EventRecord]:
 
 
 def _pages(
-    node: StellarRpc,
+    node: EventNode,
     chain: StellarChain,
     first: Height,
     last: Height,
@@ -87,22 +92,25 @@ def _pages(
     """Pages of one set of filters.
 
     A page may end before `last` even if it is not full, or empty: only its cursor says how far the
-    node searched.
+    node searched. After a full page, or what a gateway calls one, it is the last event's id.
     """
     where: dict[str, Any] = {"startLedger": first, "endLedger": last + 1}
-    cursor, limit = None, EVENTS_PER_CALL
+    cursor, limit = None, node.events_per_call
     while True:
         pagination = {"limit": limit} | ({"cursor": cursor} if cursor else {})
         params = {**where, "filters": filters, "pagination": pagination}
         with range_errors(node, chain.id, first, last):
             try:
                 page = node.call("getEvents", params)
-            except RangeTooWide:
+            except (RangeTooWide, RequestRefused) as error:
                 # The caller halves a range; one ledger comes in smaller pages.
-                if first < last or limit <= FEWER_EVENTS:
+                is_halved = first < last and isinstance(error, RangeTooWide)
+                if is_halved or limit <= FEWER_EVENTS:
                     raise
                 limit = FEWER_EVENTS
                 continue
+        # Only now is it known that the limit was to blame.
+        node.events_per_call = limit
         # The instance that answered must have the range itself: others behind the same address
         # may be ahead. Nodes before RPC 23 do not report the oldest ledger of their events.
         latest = field(page, "latestLedger", int)
@@ -117,75 +125,14 @@ def _pages(
         toid, dash, _ = cursor.partition("-")
         if not dash or not toid.isdecimal():
             raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
-        # A full page may end inside a ledger.
         reached = int(toid) >> 32
-        if reached > last or (reached == last and len(records) < limit):
+        is_inside = bool(records) and cursor == records[-1].get("id")
+        if reached > last or (reached == last and not is_inside):
             return
         if cursor == previous:
             raise InconsistentAnswer(f"{chain.id}: getEvents stands still at {cursor}")
         # getEvents refuses a range beside a cursor; the cursor continues beyond the range.
         where = {}
-
-
-@dataclass(frozen=True, slots=True)
-class EventsAhead:
-    """The events of a ledger that were requested ahead."""
-
-    page: EventPage
-    columns: "pl.DataFrame | None"
-    """The same as `event_columns.record_frame`, where they are many."""
-
-
-class EventPrefetch:
-    """Requests the events of a new ledger in a thread, while its header is on its way.
-
-    getLedgers sends a ledger's whole meta with its header, which takes as long as the events of a
-    full ledger.
-    """
-
-    def __init__(self, chain: StellarChain) -> None:
-        self._chain = chain
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="event-prefetch")
-        self._started: tuple[StellarRpc, Height, Future[EventsAhead]] | None = None
-
-    def start(self, node: StellarRpc, height: Height) -> None:
-        """Request the events of a ledger that the node has; those of an earlier one are dropped.
-
-        Nothing is requested while an earlier request is still running: what one node delays must
-        not delay the answer of another.
-        """
-        if self._started is not None and not self._started[2].done():
-            return
-        events = self._executor.submit(_ledger_events, node, self._chain, height)
-        self._started = (node, height, events)
-
-    def take(self, node: StellarRpc, first: Height, last: Height) -> EventsAhead | None:
-        """The events of that ledger, once; None for another range or node.
-
-        Raises what the request raised.
-        """
-        if self._started is None:
-            return None
-        asked, height, events = self._started
-        if (node, first, last) != (asked, height, height):
-            return None
-        self._started = None
-        with waiting("node"):
-            return events.result()
-
-    def close(self) -> None:
-        """Start nothing more."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _ledger_events(node: StellarRpc, chain: StellarChain, height: Height) -> EventsAhead:
-    page = [each for page in event_pages(node, chain, height, height) for each in page]
-    if len(page) < MIN_COLUMNAR:
-        return EventsAhead(page, None)
-    # Imported here: polars takes 40 MB and a tenth of a second.
-    from indexer.chains.stellar.event_columns import record_frame
-
-    return EventsAhead(page, record_frame(page))
 
 
 def _event_id(record: Mapping[str, Any]) -> EventId:

@@ -16,15 +16,15 @@ from indexer.chains.polling import PollSchedule
 from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.raw import Upgrade
 from indexer.chains.stellar.event_pages import (
-    EventPrefetch,
-    EventsAhead,
+    EventNode,
     event_pages,
     event_records,
 )
+from indexer.chains.stellar.event_prefetch import EventPrefetch, EventsAhead
 from indexer.chains.stellar.filters import requested_contracts, requested_events
 from indexer.chains.stellar.ledger_window import ledger_window, range_errors
 from indexer.chains.stellar.node_version import check_software, upgrade_ahead
-from indexer.chains.stellar.rpc import StellarRpc, base64_bytes, field, objects
+from indexer.chains.stellar.rpc import base64_bytes, field, objects
 from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
 from indexer.chains.watchlist import Watched
 from indexer.config.networks import StellarChain
@@ -48,7 +48,7 @@ transfers."""
 _MAX_CACHED_HEADERS = 512
 
 
-class _CheckedRpc(StellarRpc, PooledNode):
+class _CheckedRpc(EventNode, PooledNode):
     """A node whose network and versions are known."""
 
     def __init__(self, chain: StellarChain, url: str, timeout: float) -> None:
@@ -64,6 +64,8 @@ class _CheckedRpc(StellarRpc, PooledNode):
                 f" {NEWEST_PROTOCOL}"
             )
         check_software(self, self._chain)
+        # Another instance may answer now, or one with more time.
+        self.events_per_call = EventNode.events_per_call
 
 
 class StellarReader:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from indexer.chains.evm.history import EvmHistory
 from indexer.chains.evm.reader import EvmReader
+from indexer.chains.polars_errors import polars_errors_as_value_errors
 from indexer.chains.ports import ChainReader
 from indexer.chains.watchlist import Watched
 from indexer.config.networks import Chain, EvmChain
@@ -77,6 +78,7 @@ def open_source(reader: ChainReader, chain: Chain, watched: Watched) -> Iterator
             each.close()
 
 
+@polars_errors_as_value_errors()
 def _fetch_columns(
     history: EvmHistory, chain: EvmChain, watched: Watched, first: Height, last: Height
 ) -> Chunk:

@@ -1,13 +1,15 @@
 """A follower of Stellar stores the same rows of a new ledger, as columns and one by one."""
 
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
+from polars.exceptions import ComputeError
 from sqlalchemy import insert, select
 from sqlalchemy.engine import URL
 
-from indexer.chains.stellar import event_pages
+from indexer.chains.stellar import event_columns, event_prefetch
 from indexer.chains.stellar.reader import StellarReader
 from indexer.facts import columns_decode
 from indexer.ingest import ranges
@@ -61,7 +63,7 @@ class Followed:
 
     def look(self) -> None:
         """Bring in what is new."""
-        self._patched.setattr(event_pages, "MIN_COLUMNAR", self._least)
+        self._patched.setattr(event_prefetch, "MIN_COLUMNAR", self._least)
         follow_up(self.engine, self._reader, NETWORK)
 
     def contents(self) -> dict[str, list[str]]:
@@ -140,18 +142,28 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return heights
 
 
-@pytest.mark.parametrize("fault", [ValueError, KeyError, TypeError])
+@pytest.mark.parametrize("fault", [ValueError, KeyError, TypeError, ComputeError])
+@pytest.mark.parametrize(
+    ("module", "function"),
+    [
+        (event_columns, "_wanted"),
+        (columns_decode, "decode_columns"),
+        (ranges, "payments_among"),
+    ],
+)
 def test_fault_in_columns_alone_stops_no_chain(
     market: Market,
     both: tuple[Followed, Followed],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    module: ModuleType,
+    function: str,
     fault: type[Exception],
 ) -> None:
     def fail(*_: Any) -> Any:
         raise fault("a fault of ours")
 
-    monkeypatch.setattr(columns_decode, "_decode", fail)
+    monkeypatch.setattr(module, function, fail)
     for _ in play(market):
         for each in both:
             each.look()

@@ -23,7 +23,9 @@ FEE_CHARGES_TRANSACTION = 0
 AFTER_TRANSACTION_OPERATION = (1 << 12) - 1
 AFTER_ALL_TRANSACTION = (1 << 20) - 1
 
-_OPERATION_BITS, _INDEX_BITS = 12, 31
+_OPERATION_BITS = 12
+INDEX_BITS = 31
+"""Of a position, below those of the transaction and the operation."""
 _MAX_31_BITS = (1 << 31) - 1
 _EVENT_ID = re.compile(r"([0-9]{19})-([0-9]{10})")
 
@@ -57,7 +59,7 @@ class EventId:
     @property
     def position(self) -> int:
         """Order within the ledger, 0 … 2^63 - 1."""
-        return (self.transaction << _OPERATION_BITS | self.operation) << _INDEX_BITS | self.index
+        return (self.transaction << _OPERATION_BITS | self.operation) << INDEX_BITS | self.index
 
 
 def parse_event_id(text: str) -> EventId:

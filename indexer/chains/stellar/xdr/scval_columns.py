@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from indexer.addresses import account_of_key, contract_of_id
+from indexer.addresses import CACHED_STRKEYS, account_of_key, contract_of_id
 from indexer.chains.layouts import Field
 from warehouse_schema.identifiers import StellarAddress
 
@@ -19,8 +19,6 @@ _CONTRACT = "00000012" + "00000001"
 """An SCVal that is an address, of a contract (32 bytes follow)."""
 _KEY = 64
 """Hex digits of an account's key, and of a contract's id."""
-_CACHED_STRKEYS = 32_768
-"""Accounts of two ledgers of 6,000 transfers, and a third more."""
 _I128, _I128_DIGITS = "0000000a", 32
 _U64, _U64_DIGITS = "00000005", 16
 _MAP_OF_TWO = "00000011" + "00000001" + "00000002"
@@ -53,12 +51,11 @@ def is_account(digits: pl.Expr) -> pl.Expr:
     return _is(digits, _ACCOUNT, _KEY)
 
 
-@lru_cache(maxsize=_CACHED_STRKEYS)
+@lru_cache(maxsize=CACHED_STRKEYS)
 def strkey_of_digits(digits: str) -> StellarAddress:
     """The strkey of an account or a contract that fits `address`.
 
-    Cached: an account of a ledger is looked up in the watchlist, then decoded, and is in other
-    ledgers too.
+    Cached by its digits: an account of a ledger is looked up in the watchlist, then decoded.
     """
     encode = account_of_key if digits.startswith(_ACCOUNT) else contract_of_id
     return encode(bytes.fromhex(digits[-_KEY:]))

@@ -7,12 +7,12 @@ import pytest
 from stellar_sdk import scval
 
 from indexer.chains.ports import Range, StellarEvent
-from indexer.chains.stellar import event_pages
+from indexer.chains.stellar import event_prefetch
 from indexer.chains.stellar.event_columns import LedgerColumns, events_from_frame
 from indexer.chains.stellar.reader import StellarReader
-from indexer.errors import InconsistentAnswer, NodeUnavailable
+from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable
 from tests.factories.stellar_events import account, contract, make_asset_event, make_escrow_event
-from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, serving
+from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, RpcError, serving
 from tests.indexer.chains.stellar.test_reader import CHAIN, USDC
 from warehouse_schema.identifiers import Height
 
@@ -23,7 +23,7 @@ Change = Callable[[list[dict[str, Any]]], None]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_pages, "MIN_COLUMNAR", 1)
+    monkeypatch.setattr(event_prefetch, "MIN_COLUMNAR", 1)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_other_ranges_are_events(node: FakeStellarNode, reader: StellarReader) -
 def test_few_events_stay_events(
     node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_pages, "MIN_COLUMNAR", len(EVENTS) + 1)
+    monkeypatch.setattr(event_prefetch, "MIN_COLUMNAR", len(EVENTS) + 1)
     node.emit(*EVENTS)
     assert isinstance(read_new(node, reader, [ALICE]), Range)
     assert len(node.requests("getEvents")) == 1
@@ -253,7 +253,53 @@ def test_large_page_of_one_ledger_is_asked_for_in_smaller_ones(
     with pytest.raises(NodeUnavailable):
         reader.read(Height(NEW), Height(NEW), [ALICE])
     limits = [call["pagination"]["limit"] for call in node.requests("getEvents")]
-    assert limits == [5_000, 1_000, 5_000, 1_000]
+    # It is remembered what the node can give.
+    assert limits == [5_000, 1_000, 1_000]
+
+
+def test_refused_limit_is_made_smaller(node: FakeStellarNode, reader: StellarReader) -> None:
+    node.emit(*EVENTS)
+
+    def refuse(params: Any, real: Callable[[], Any]) -> Any:
+        if params["pagination"]["limit"] > 2_000:
+            raise RpcError(-32602, "limit must not exceed 2000")
+        return real()
+
+    node.answer_with("getEvents", refuse)
+    found = reader.read(Height(NEW - 3), Height(NEW - 1), [ALICE])
+    assert isinstance(read_new(node, reader, [ALICE]), LedgerColumns)
+    assert [block.height for block in found.blocks] == [NEW - 3, NEW - 2, NEW - 1]
+    limits = [call["pagination"]["limit"] for call in node.requests("getEvents")]
+    assert limits == [5_000, 1_000, 1_000]
+
+
+def test_refused_range_does_not_make_pages_smaller(
+    node: FakeStellarNode, reader: StellarReader
+) -> None:
+    node.emit(*EVENTS)
+    with pytest.raises(NodeBehind):
+        reader.read(Height(NEW), Height(NEW), [ALICE])
+    read_new(node, reader, [ALICE])
+    limits = [call["pagination"]["limit"] for call in node.requests("getEvents")]
+    assert limits[-1] == 5_000
+
+
+def test_gateway_that_gives_less_than_was_asked_for_loses_nothing(
+    node: FakeStellarNode, reader: StellarReader
+) -> None:
+    node.emit(*EVENTS)
+
+    def capped(params: Any, real: Callable[[], Any]) -> Any:
+        params["pagination"]["limit"] = min(params["pagination"]["limit"], 3)
+        return real()
+
+    node.answer_with("getEvents", capped)
+    found = read_new(node, reader, [ALICE, BOB, CAROL])
+    assert isinstance(found, LedgerColumns)
+    node.answer_with("getEvents", lambda _, real: real())
+    read = reader.read(Height(NEW), Height(NEW), [ALICE, BOB, CAROL])
+    assert tuple(events_from_frame(found.events, CHAIN.id)) == read.events
+    assert len(read.events) > 3
 
 
 def _refuse() -> Any:

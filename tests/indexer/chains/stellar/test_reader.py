@@ -10,8 +10,8 @@ import pytest
 from stellar_sdk import scval, xdr
 
 from indexer.chains.ports import ChainReader, StellarEvent
-from indexer.chains.stellar import event_pages
 from indexer.chains.stellar import reader as stellar
+from indexer.chains.stellar.event_pages import EventNode
 from indexer.chains.stellar.reader import StellarReader
 from indexer.chains.stellar.rpc import StellarRpc, UnknownMethod
 from indexer.config.networks import load_network
@@ -261,7 +261,7 @@ def test_approval_of_watched_account_is_left_out(
 def test_event_pages_join_at_any_boundary(
     node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch, per_call: int
 ) -> None:
-    monkeypatch.setattr(event_pages, "EVENTS_PER_CALL", per_call)
+    monkeypatch.setattr(EventNode, "events_per_call", per_call)
     events = [_escrow(ledger, index) for ledger in (3, 4, 9) for index in range(3)]
     node.emit(*events)
     assert _ids(reader.read(h(3), h(9), []).events) == _ids(events)
