@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import httpx
 
-from indexer.chains.http.client import new_client
 from isthmus_client import Timeouts
 
 HOST = "127.0.0.1"
@@ -16,6 +15,4 @@ TIMEOUTS = Timeouts(connect=60.0, response=120.0)
 
 def local_client(base_url: str = "", *, timeout: float) -> httpx.Client:
     """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""
-    http = new_client(timeout=timeout)
-    http.base_url = httpx.URL(base_url)
-    return http
+    return httpx.Client(base_url=base_url, timeout=timeout, trust_env=False)

@@ -86,8 +86,6 @@ def configure_logging(process: str, log_format: LogFormat) -> None:
     is_json = log_format == "json"
     ours.setFormatter(JsonLines(process) if is_json else logging.Formatter(_TEXT))
     root.setLevel(logging.INFO)
-    # At INFO it logs the URL of each request: keys of nodes, and accounts that we look up.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     # Its plugins, one line each, in processes that load Dagster.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     if is_json:

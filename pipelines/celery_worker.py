@@ -97,7 +97,7 @@ def run_worker(queues: Sequence[str], processes: int, name: str | None) -> None:
     for module in _PRELOAD:
         import_module(module)
 
-    # Celery would log each request of httpx, whose URLs hold keys of nodes.
+    # Celery would set up logs of its own.
     setup_logging.connect(_keep_logging)
     configure_logging("worker", log_format())
     app.worker_main(

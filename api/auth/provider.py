@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 from pydantic import BaseModel, ValidationError
 
 from api.errors import IdentityUnavailable
 from indexer.addresses import stellar_account
-from indexer.chains.http.client import HttpEndpoint, host_of, retry_after
+from indexer.chains.http.client import HttpEndpoint, HttpResponse, host_of
 from indexer.errors import NodeUnavailable
 from warehouse_schema.identifiers import StellarAddress
 
@@ -100,8 +99,8 @@ class IdentityProviderApi:
     def key_set(self) -> bytes:
         """The JWKS. Raises `IdentityUnavailable`."""
         response = self._get(f"/v1/apps/{quote(self._app_id, safe='')}/jwks.json")
-        if response.status_code != 200:
-            raise self._unavailable(f"the key set is a {response.status_code}")
+        if response.status != 200:
+            raise self._unavailable(f"the key set is a {response.status}")
         return response.content
 
     def wallets(self, subject: str) -> tuple[Wallet, ...] | None:
@@ -111,14 +110,14 @@ class IdentityProviderApi:
         """
         with self._slot():
             response = self._get_user(subject)
-        if response.status_code == 404:
+        if response.status == 404:
             return None
-        if response.status_code != 200:
-            if response.status_code in (401, 403):
+        if response.status != 200:
+            if response.status in (401, 403):
                 logger.error("%s refuses our credentials", self._where)
-            seconds = retry_after(response)
+            seconds = response.retry_after
             self._back_off(BACKOFF_SECONDS if seconds is None else seconds)
-            raise self._unavailable(f"a user is a {response.status_code}")
+            raise self._unavailable(f"a user is a {response.status}")
         try:
             user = _User.model_validate_json(response.content)
             wallets = [
@@ -135,12 +134,12 @@ class IdentityProviderApi:
             raise self._unavailable("a user is another one")
         return _sort_wallets(wallets)
 
-    def _get_user(self, subject: str) -> httpx.Response:
+    def _get_user(self, subject: str) -> HttpResponse:
         """With one retry after a `5xx` or a timeout."""
         path = f"/v1/users/{quote(subject, safe='')}"
         try:
             response = self._get(path)
-            if response.status_code < 500:
+            if response.status < 500:
                 return response
         except IdentityUnavailable:
             logger.info("%s: retry", self._where)
@@ -150,7 +149,7 @@ class IdentityProviderApi:
             self._back_off(BACKOFF_SECONDS)
             raise
 
-    def _get(self, path: str) -> httpx.Response:
+    def _get(self, path: str) -> HttpResponse:
         # A new connection: a user is looked up every ten minutes, and a pooled connection that has
         # died since would fail the request.
         http = HttpEndpoint(

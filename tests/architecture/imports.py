@@ -17,7 +17,8 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
         *("web3", "eth_abi", "eth_account", "eth_hash", "eth_keys", "eth_typing", "eth_utils"),
         *("stellar_sdk", "xdrlib3"),
         *(
-            "httpx",
+            "urllib3",
+            "certifi",
             "websockets",
             "orjson",
             "zstandard",
@@ -40,7 +41,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
             "stellar_sdk",
             "xdrlib3",
         ),
-        *("httpx", "orjson"),
+        "orjson",
     ),
     "pipelines": ("dagster", "indexer", "relay", "warehouse_schema"),
     "api": (
@@ -112,7 +113,6 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "api.stream.outbox": ("psycopg",),
     "api.stream.outbox_session": ("psycopg",),
     "api.stream.reading_thread": ("psycopg",),
-    "api.auth.provider": ("httpx",),
     # SEP-10 challenges are transactions; the library checks them.
     "api.auth.sep10": ("stellar_sdk", "xdrlib3"),
     # Key services: each in its own module, so that nothing else needs its package.

@@ -15,7 +15,6 @@ from indexer.chains.http.client import (
     ConnectionLost,
     HttpEndpoint,
     NodeTimeout,
-    retry_after,
 )
 from indexer.errors import (
     InconsistentAnswer,
@@ -232,7 +231,7 @@ class JsonRpc(HttpEndpoint):
             response = self.send("POST", json=request)
         if response.is_success:
             return response.content
-        status = response.status_code
+        status = response.status
         message = f"{self.host} answered HTTP {status}"
         if status == _TOO_LARGE:
             raise RangeTooWide(message)
@@ -240,7 +239,7 @@ class JsonRpc(HttpEndpoint):
         error = (_parse_object(response.content) or {}).get("error")
         if error is not None and status < 500 and status != 429:
             raise classify_error(error, message)
-        raise NodeUnavailable(message, retry_after=retry_after(response))
+        raise NodeUnavailable(message, retry_after=response.retry_after)
 
 
 def _parse_object(content: bytes) -> dict[str, Any] | None:

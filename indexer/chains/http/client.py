@@ -3,15 +3,22 @@
 URLs often carry a key, so messages name the host alone.
 """
 
+import base64
 import re
+import socket
 import ssl
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import unquote, urlencode, urlsplit
 
-import httpx
+import certifi
 import orjson
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
 from indexer.errors import NodeUnavailable
 from indexer.metrics.catalogue import NODE_REQUESTS, NODE_SECONDS
@@ -21,8 +28,17 @@ MAX_RESPONSE_BYTES = 128 * 1024 * 1024
 """More than the receipts of the fullest block, and than a page of the largest ledgers' metas."""
 _RESPONSE_TIMEOUT_FACTOR = 3
 """Timeouts that a whole response may take: each piece of one that drips in would be in time."""
-_KEEP_ALIVE_SECONDS = 300
-"""Longer than any chain's block time: a new connection per block costs more than the call."""
+_PIECE_BYTES = 256 * 1024
+_KEPT_CONNECTIONS = 20
+_PROBE_SECONDS = 60
+"""A connection without traffic is probed after this: gateways forget silent ones after some
+minutes, and the next request would wait for its timeout."""
+_SOCKET_OPTIONS = (
+    *HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_SECONDS),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS),
+)
 
 # A text is taken whole, also one that does not end: nothing is matched twice.
 _JSON_TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -45,28 +61,51 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
-def new_client(*, timeout: float, headers: Mapping[str, str] | None = None) -> httpx.Client:
-    """Client with keep-alive; `timeout` is seconds to connect, and for each piece of a response."""
-    return httpx.Client(
-        timeout=timeout,
-        # No proxies and certificates from the environment.
-        trust_env=False,
-        verify=_certificates(),
-        limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_SECONDS),
-        headers=headers,
-    )
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A whole response, of any status."""
 
-
-def retry_after(response: httpx.Response) -> float | None:
+    status: int
+    content: bytes
+    """Decompressed."""
+    retry_after: float | None = None
     """Seconds of a Retry-After header; None for a date in it."""
-    text = response.headers.get("retry-after", "")
-    return float(text) if text.isdecimal() else None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
     """Cached: reading the certificates takes longer than a node's response."""
-    return httpx.create_ssl_context(trust_env=False)
+    return ssl.create_default_context(cafile=certifi.where())
+
+
+def _connections(url: str, timeout: float) -> HTTPConnectionPool:
+    """Connections to the server of a URL, without a proxy of the environment."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    options: dict[str, Any] = {
+        "port": parts.port,
+        "timeout": timeout,
+        "maxsize": _KEPT_CONNECTIONS,
+        "socket_options": _SOCKET_OPTIONS,
+    }
+    if parts.scheme == "https":
+        return HTTPSConnectionPool(host, ssl_context=_certificates(), **options)
+    return HTTPConnectionPool(host, **options)
+
+
+def _headers_for(url: str) -> dict[str, str]:
+    """What every request to a URL says, its user and password included."""
+    headers = {"accept-encoding": "gzip, deflate", "user-agent": "isthmus"}
+    credentials, at, _ = urlsplit(url).netloc.rpartition("@")
+    if at:
+        basic = base64.b64encode(unquote(credentials).encode()).decode()
+        headers["authorization"] = f"Basic {basic}"
+    return headers
 
 
 class HttpEndpoint:
@@ -92,7 +131,8 @@ class HttpEndpoint:
         self.counted_as: tuple[str, str] | None = None
         """Chain and place of a node in metrics; None: not counted."""
         self._seconds = timeout * _RESPONSE_TIMEOUT_FACTOR if seconds is None else seconds
-        self._client = new_client(timeout=timeout, headers=headers)
+        self._connections = _connections(url, timeout)
+        self._headers = _headers_for(url) | dict(headers or {})
 
     def send(
         self,
@@ -102,8 +142,8 @@ class HttpEndpoint:
         where: str | None = None,
         params: Mapping[str, str] | None = None,
         json: object = None,
-    ) -> httpx.Response:
-        """The whole response, of any status; of its headers, Retry-After alone. `json` is the body.
+    ) -> HttpResponse:
+        """The whole response, of any status: a redirect is not followed. `json` is the body.
 
         Raises `NodeTimeout`, `ResponseTooLarge`, `ConnectionLost` or another `NodeUnavailable`;
         messages begin with `where`, or with the host.
@@ -128,18 +168,28 @@ class HttpEndpoint:
         where: str | None,
         params: Mapping[str, str] | None,
         json: object,
-    ) -> httpx.Response:
+    ) -> HttpResponse:
         where = where or self.host
         deadline = time.monotonic() + self._seconds
-        content, headers = None, None
+        url = urlsplit(self.url + path)
+        query = urlencode(params) if params else url.query
+        body, headers = None, self._headers
         if json is not None:
-            content, headers = orjson.dumps(json), {"content-type": "application/json"}
+            body = orjson.dumps(json)
+            headers = {**headers, "content-type": "application/json"}
         pieces, size = [], 0
         try:
-            with self._client.stream(
-                method, self.url + path, params=params, content=content, headers=headers
-            ) as response:
-                for piece in response.iter_bytes():
+            response = self._connections.urlopen(
+                method,
+                f"{url.path or '/'}?{query}" if query else url.path or "/",
+                body=body,
+                headers=headers,
+                retries=False,
+                preload_content=False,
+            )
+            try:
+                # At most one read of the socket each: what drips in is noticed.
+                while piece := response.read1(_PIECE_BYTES):
                     pieces.append(piece)
                     size += len(piece)
                     if size > self.max_bytes:
@@ -148,19 +198,28 @@ class HttpEndpoint:
                         raise NodeTimeout(
                             f"{where}: the answer takes more than {self._seconds:g} s"
                         )
-        except httpx.HTTPError as error:
+            except NodeUnavailable:
+                # The rest of the response is on its way.
+                response.close()
+                raise
+        except HTTPError as error:
             kind = NodeUnavailable
-            if isinstance(error, httpx.ReadTimeout):
+            if isinstance(error, ReadTimeoutError):
                 kind = NodeTimeout
-            elif isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
+            elif isinstance(error, ProtocolError):
                 kind = ConnectionLost
-            raise kind(f"{where}: {type(error).__name__} {error}".rstrip()) from error
-        kept = {name: text for name, text in response.headers.items() if name == "retry-after"}
-        return httpx.Response(response.status_code, headers=kept, content=b"".join(pieces))
+            # A cause leaves out what the message begins with: the host once more.
+            raise kind(f"{where}: {type(error).__name__} {error.__cause__ or error}") from error
+        seconds = response.headers.get("retry-after", "")
+        return HttpResponse(
+            response.status,
+            b"".join(pieces),
+            retry_after=float(seconds) if seconds.isdecimal() else None,
+        )
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._connections.close()
 
 
 def exceeds_json_depth(text: str, limit: int) -> bool:

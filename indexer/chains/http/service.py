@@ -7,15 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from http import HTTPStatus
 from typing import Any, NoReturn
-
-import httpx
 
 from indexer.chains.http.client import (
     HttpEndpoint,
     ResponseTooLarge,
     exceeds_json_depth,
-    retry_after,
 )
 from indexer.errors import InconsistentAnswer, NodeUnavailable, PermanentChainError
 
@@ -118,9 +116,9 @@ class HttpService(HttpEndpoint):
             response = self.send(method, path, params=params)
         except ResponseTooLarge as error:
             raise InconsistentAnswer(f"{error}, for {path}") from error
-        status = response.status_code
-        if status == httpx.codes.TOO_MANY_REQUESTS:
-            seconds = max(LOCK_OUT_SECONDS, retry_after(response) or 0.0)
+        status = response.status
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            seconds = max(LOCK_OUT_SECONDS, response.retry_after or 0.0)
             self._limit.lock_out(seconds)
             raise LockedOut(f"{self.host} shut us out for {seconds:.0f} s", retry_after=seconds)
         if status >= 500 or status < 200 or 300 <= status < 400:

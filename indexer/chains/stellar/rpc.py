@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from indexer.chains.http.client import HttpEndpoint, NodeTimeout, ResponseTooLarge, retry_after
+from indexer.chains.http.client import HttpEndpoint, NodeTimeout, ResponseTooLarge
 from indexer.errors import (
     InconsistentAnswer,
     NodeUnavailable,
@@ -83,12 +83,12 @@ class StellarRpc(HttpEndpoint):
                 raise UnknownMethod(message)
             raise NodeUnavailable(message)
         if not response.is_success:
-            message = f"{where}: HTTP {response.status_code}"
-            if response.status_code in _TOO_LARGE:
+            message = f"{where}: HTTP {response.status}"
+            if response.status in _TOO_LARGE:
                 raise RangeTooWide(message)
-            if response.status_code in _REFUSED:
+            if response.status in _REFUSED:
                 raise PermanentChainError(f"{message}: look at the URL and its key")
-            raise NodeUnavailable(message, retry_after=retry_after(response))
+            raise NodeUnavailable(message, retry_after=response.retry_after)
         if not isinstance(answer, dict) or not isinstance(answer.get("result"), dict):
             raise InconsistentAnswer(f"{where}: neither a result nor an error")
         return dict(answer["result"])
