@@ -59,9 +59,9 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Around the imports of a process that runs for long: without garbage collection.
+    """Around imports: without garbage collection.
 
-    What imports make lives as long as the process. Looking through it took a seventh of the start,
+    What they make lives as long as the process. Looking through it took a seventh of the start,
     and one full collection 60 ms and more, which later a block would wait for: `gc.freeze` leaves
     it out of those too.
     """
@@ -79,13 +79,14 @@ def operator_command(run: Callable[P, int]) -> Callable[P, int]:
     @wraps(run)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> int:
         # Imported here: `--help` needs none of it.
-        from sqlalchemy.exc import OperationalError
+        with importing():
+            from sqlalchemy.exc import OperationalError
 
-        from indexer.config.settings import log_format
-        from indexer.errors import ConfigurationError, IndexerError
-        from indexer.logs import configure_logging
-        from indexer.tracing import start_tracing
-        from warehouse_schema.configuration import explain
+            from indexer.config.settings import log_format
+            from indexer.errors import ConfigurationError, IndexerError
+            from indexer.logs import configure_logging
+            from indexer.tracing import start_tracing
+            from warehouse_schema.configuration import explain
 
         # `relay run` of `isthmus relay run`.
         path = click.get_current_context().command_path
