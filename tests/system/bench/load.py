@@ -1,6 +1,9 @@
 """Asks one URL over and over on kept-alive connections, each with one request under way.
 
-    python -m tests.system.bench.load PORT CONNECTIONS SECONDS STATUS < REQUEST
+    python -m tests.system.bench.load PORT CONNECTIONS SECONDS STATUS [RATE] < REQUEST
+
+With a rate, so many requests a second are due at even times, and an answer takes from when its
+request was due; without one, each connection asks again once it is answered.
 
 A process of its own, so that it takes no interpreter lock from anybody, and as little as it can of
 the processor: one epoll, no HTTP library. The request is on standard input, byte for byte; every
@@ -13,6 +16,7 @@ import selectors
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +47,12 @@ class Client:
     answers: int = 0
     """Also those that came before any counted."""
     buffer: bytearray = field(default_factory=lambda: bytearray(1 << 20))
+    rate: float = 0.0
+    """Requests a second; 0: as many as are answered."""
+    idle: deque[Connection] = field(default_factory=deque)
+    """Connections that wait until a request is due."""
+    due: float = field(default_factory=time.monotonic)
+    """When the next request is due."""
 
     def run(self, port: int, connections: int, seconds: float) -> float:
         """Ask for that long; returns the seconds that count."""
@@ -50,7 +60,7 @@ class Client:
             connection = Connection(socket.create_connection((HOST, port)))
             connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.ready.register(connection.socket, selectors.EVENT_READ, connection)
-            self._ask(connection)
+            self._next(connection)
         self._answer_until(time.monotonic() + seconds * _SETTLING)
         self.took.clear()
         began = time.monotonic()
@@ -58,12 +68,22 @@ class Client:
         return time.monotonic() - began
 
     def _answer_until(self, end: float) -> None:
-        while time.monotonic() < end:
-            for key, _ in self.ready.select(timeout=1.0):
+        while (now := time.monotonic()) < end:
+            while self.idle and self.due <= now:
+                self._ask(self.idle.popleft(), self.due)
+                self.due += 1 / self.rate
+            timeout = min(end, self.due) - now if self.idle else 1.0
+            for key, _ in self.ready.select(timeout):
                 self._read(key.data)
 
-    def _ask(self, connection: Connection) -> None:
-        connection.asked_at = time.monotonic()
+    def _next(self, connection: Connection) -> None:
+        if self.rate:
+            self.idle.append(connection)
+        else:
+            self._ask(connection, time.monotonic())
+
+    def _ask(self, connection: Connection, at: float) -> None:
+        connection.asked_at = at
         connection.head = b""
         connection.socket.sendall(self.request)
 
@@ -82,7 +102,7 @@ class Client:
         if connection.to_come == 0:
             self.took.append(time.monotonic() - connection.asked_at)
             self.answers += 1
-            self._ask(connection)
+            self._next(connection)
 
     def _body_length(self, head: bytes) -> int:
         if head[9:12] != self.status:
@@ -93,8 +113,8 @@ class Client:
 
 def main(arguments: Sequence[str]) -> None:
     """Run as the module's docstring says."""
-    port, connections, seconds, status = arguments
-    client = Client(sys.stdin.buffer.read(), status.encode())
+    port, connections, seconds, status, *rate = arguments
+    client = Client(sys.stdin.buffer.read(), status.encode(), rate=float(*rate))
     used = time.process_time()
     took = client.run(int(port), int(connections), float(seconds))
     used = time.process_time() - used

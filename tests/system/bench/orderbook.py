@@ -189,7 +189,7 @@ def _servers(question: Question) -> Iterator[tuple[Engine, Server, Server]]:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
             engine = make_engine(database_url(settings))
-            _fill(engine)
+            fill_book(engine)
             ours, theirs = (Ports(free_port(), page=0, code=0) for _ in range(2))
             variables = environment(settings)
             api = supervisor.run(services.api(ours, variables, workers=WORKERS))
@@ -246,7 +246,7 @@ def run(server: Server, request: bytes, status: int) -> Run:
 # The book
 
 
-def _fill(engine: Engine) -> None:
+def fill_book(engine: Engine) -> None:
     """Half as many providers as offers, each with one in either direction."""
     with engine.begin() as connection:
         insert_book(connection, chain=CHAIN, total_available=100_000, offer_count=OFFERS)
