@@ -20,7 +20,7 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
-from indexer.errors import NodeUnavailable
+from indexer.errors import ConfigurationError, NodeUnavailable
 from indexer.metrics.catalogue import NODE_REQUESTS, NODE_SECONDS
 from indexer.metrics.collectors import count, observe, waiting
 
@@ -123,7 +123,7 @@ class HttpEndpoint:
         """`timeout` is seconds to connect, and for each piece of a response.
 
         A whole response must be there after `seconds`, three times as long by default,
-        decompressed in at most `max_bytes`.
+        decompressed in at most `max_bytes`. Raises `ConfigurationError` for a URL without a server.
         """
         self.url = url
         self.host = host_of(url)
@@ -131,7 +131,11 @@ class HttpEndpoint:
         self.counted_as: tuple[str, str] | None = None
         """Chain and place of a node in metrics; None: not counted."""
         self._seconds = timeout * _RESPONSE_TIMEOUT_FACTOR if seconds is None else seconds
-        self._connections = _connections(url, timeout)
+        try:
+            self._connections = _connections(url, timeout)
+        except ValueError:
+            # Without a word of it: what is taken for the port may be half of a password.
+            raise ConfigurationError("the URL of a node or service has no host or port") from None
         self._headers = _headers_for(url) | dict(headers or {})
 
     def send(
@@ -185,6 +189,7 @@ class HttpEndpoint:
                 body=body,
                 headers=headers,
                 retries=False,
+                redirect=False,
                 preload_content=False,
             )
             try:

@@ -92,6 +92,10 @@ def test_deposit_operator_enables_deposit_addresses() -> None:
     [
         ({"ISTHMUS_NETWORK": "moonnet"}, "ISTHMUS_NETWORK is 'moonnet'"),
         ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "RPC_EIP155_31337 must hold URLs"),
+        ({"ISTHMUS_RPC_EIP155_31337": "http://:8545"}, "RPC_EIP155_31337 has a URL without a host"),
+        ({"ISTHMUS_RPC_EIP155_31337": "http://a:0"}, "RPC_EIP155_31337 has a URL without a host"),
+        ({"ISTHMUS_RPC_EIP155_31337": "ws://a:99999"}, "RPC_EIP155_31337 has a URL without a host"),
+        ({"ISTHMUS_RPC_EIP155_31337": "http://[a"}, "RPC_EIP155_31337 has a URL without a host"),
         ({"ISTHMUS_RPC_EIP155_1": "https://a.example"}, "ISTHMUS_RPC_EIP155_1: network devnet has"),
         ({"ISTHMUS_START_EIP155_31337": "soon"}, "ISTHMUS_START_EIP155_31337 is 'soon'"),
         (

@@ -4,6 +4,7 @@ import base64
 import gzip
 import ssl
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ from indexer.chains.http.client import (
 from indexer.chains.http.service import HttpService
 from indexer.chains.stellar.rpc import StellarRpc
 from indexer.decode.evm import event_topics
-from indexer.errors import NodeUnavailable, RangeTooWide
+from indexer.errors import ConfigurationError, NodeUnavailable, RangeTooWide
 from tests.indexer.chains.evm.test_reader import CHAIN
 from warehouse_schema.identifiers import Height
 
@@ -380,6 +381,13 @@ def test_refused_connection_names_host_and_reason() -> None:
         client.send("GET")
     assert "secret" not in str(raised.value)
     assert "/key" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["http://", "http://user:SECRET/word@a", "http://a:99999"])
+def test_url_without_a_server_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="no host or port") as raised:
+        HttpEndpoint(url, timeout=5)
+    assert "SECRET" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_host_has_no_credentials() -> None:
