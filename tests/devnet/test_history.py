@@ -19,6 +19,10 @@ from warehouse_schema.engine import make_engine
 from warehouse_schema.projections import movements, offers, transfer_states
 
 
+# The fixture plays 90 days, 16 s alone; beside other tests on a slow machine it took over 120.
+pytestmark = pytest.mark.timeout(600)
+
+
 @pytest.fixture(scope="module")
 def history(clone: Callable[[], URL]) -> Iterator[Engine]:
     """A warehouse with the whole history."""
