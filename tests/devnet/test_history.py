@@ -18,7 +18,6 @@ from warehouse_schema.daily import market_days, route_days
 from warehouse_schema.engine import make_engine
 from warehouse_schema.projections import movements, offers, transfer_states
 
-
 # The fixture plays 90 days, 16 s alone; beside other tests on a slow machine it took over 120.
 pytestmark = pytest.mark.timeout(600)
 
