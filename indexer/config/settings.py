@@ -1,6 +1,5 @@
 """Settings that every process reads: network, database, nodes. docs/settings.md lists them."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from indexer.config.networks import operator_variable as operator_variable
 from indexer.config.networks import rpc_variable as rpc_variable
 from indexer.config.networks import start_variable as start_variable
 from indexer.config.networks import variable_suffix as variable_suffix
+from indexer.config.node_urls import node_urls
 from indexer.errors import ConfigurationError
 from indexer.logs import LogFormat
 from warehouse_schema.configuration import Configuration, is_given, load_configuration
@@ -70,28 +70,6 @@ def _passphrase_choice(text: str) -> str:
     return text
 
 
-def _node_urls(text: str) -> tuple[str, ...]:
-    # A file has them one a line, too.
-    urls = tuple(url.strip() for url in re.split(r"[,\n]", text) if url.strip())
-    if not all(url.startswith(("http://", "https://", "ws://", "wss://")) for url in urls):
-        raise ValueError("must hold URLs that begin with http(s):// or ws(s)://")
-    if not all(map(_has_server, urls)):
-        # Without a word of it: what is taken for the port may be half of a password.
-        raise ValueError(
-            "has a URL without a host, or with a port that is none: write / ? # @ in a password as"
-            " %2F %3F %23 %40"
-        )
-    return urls
-
-
-def _has_server(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
 def _operator(text: str) -> EvmAddress:
     try:
         return evm_address(text)
@@ -119,7 +97,7 @@ def _local_iris(text: str) -> str:
 class SharedVariables(MetricsVariables):
     """Network, nodes and local state; needs no database."""
 
-    rpc: dict[str, Annotated[tuple[str, ...], BeforeValidator(_node_urls)]] = variable(
+    rpc: dict[str, Annotated[tuple[str, ...], BeforeValidator(node_urls)]] = variable(
         "ISTHMUS_RPC_<CHAIN>",
         "chains.<CHAIN>.rpc",
         "node URLs of a chain, `http(s)` and `ws(s)`; a chain without one is not followed",
