@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+from functools import cache
+
 import httpx
 
 from isthmus_client import Timeouts
@@ -15,4 +18,10 @@ TIMEOUTS = Timeouts(connect=60.0, response=120.0)
 
 def local_client(base_url: str = "", *, timeout: float) -> httpx.Client:
     """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""
-    return httpx.Client(base_url=base_url, timeout=timeout, trust_env=False)
+    return httpx.Client(base_url=base_url, timeout=timeout, trust_env=False, verify=_certificates())
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Cached: reading the certificates takes longer than a local answer."""
+    return httpx.create_ssl_context(trust_env=False)

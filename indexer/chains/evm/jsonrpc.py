@@ -11,11 +11,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from indexer.chains.http.client import (
-    ConnectionLost,
-    HttpEndpoint,
-    NodeTimeout,
-)
+from indexer.chains.http.client import ConnectionLost, HttpEndpoint, NodeTimeout
 from indexer.errors import (
     InconsistentAnswer,
     IndexerError,

@@ -103,7 +103,8 @@ def _pages(
             try:
                 page = node.call("getEvents", params)
             except (RangeTooWide, RequestRefused) as error:
-                # The caller halves a range; one ledger comes in smaller pages.
+                # The caller halves a range; one ledger comes in smaller pages. What the node
+                # refuses may be the limit.
                 is_halved = first < last and isinstance(error, RangeTooWide)
                 if is_halved or limit <= FEWER_EVENTS:
                     raise

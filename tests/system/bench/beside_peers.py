@@ -34,10 +34,9 @@ import os
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -48,10 +47,16 @@ from sqlalchemy.engine import make_url
 
 from devnet.evm_node import AnvilProcess, JsonRpc
 from devnet.processes import end_process
-from devnet.services import PROJECT, isthmus
-from devnet.supervisor import free_port
-from indexer.config.networks import EvmChain, load_network
 from tests.memory import server_folder
+from tests.system.bench.indexers import (
+    SUBSQUID_TABLE,
+    Indexer,
+    Job,
+    isthmus_indexer,
+    local_chain,
+    ponder_indexer,
+    subsquid_indexer,
+)
 from tests.system.bench.log_chain import install_transfers, submit_transfers
 from tests.system.bench.npm_project import NotInstalled, install
 from tests.system.bench.processor import ForeignLoad, family_seconds
@@ -76,41 +81,6 @@ _BACKFILL_POLL_SECONDS = 0.02
 _HEAD_POLL_SECONDS = 0.002
 _DATABASE = "bench_run"
 _PEERS = Path(__file__).parent / "peers"
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a process is to read, and where it writes."""
-
-    node: AnvilProcess
-    database: str
-    first: int
-    last: int | None
-    """Block where a backfill ends; None follows the head."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """How the process of a job is started."""
-
-    command: Sequence[str]
-    variables: Mapping[str, str]
-    folder: Path
-
-
-@dataclass(frozen=True)
-class Indexer:
-    """One of the two of a run: its process, and the table of its transfers."""
-
-    name: str
-    start: Callable[[Job], Start]
-    template: str
-    """Database that each run's is a copy of."""
-    table: str
-    height: str
-    """Column of its block."""
-    row: str
-    """Condition of the row of a transfer, by its primary key."""
 
 
 @dataclass
@@ -150,12 +120,12 @@ class Rounds:
 
 def measure_subsquid() -> dict[str, Any]:
     """Isthmus and Subsquid in turns."""
-    return _measure("subsquid", "@subsquid/evm-processor", _subsquid)
+    return _measure("subsquid", "@subsquid/evm-processor", subsquid_indexer)
 
 
 def measure_ponder() -> dict[str, Any]:
     """Isthmus and Ponder in turns."""
-    return _measure("ponder", "ponder", _ponder)
+    return _measure("ponder", "ponder", ponder_indexer)
 
 
 def _measure(name: str, package: str, peer_in: Callable[[Path], Indexer]) -> dict[str, Any]:
@@ -164,7 +134,7 @@ def _measure(name: str, package: str, peer_in: Callable[[Path], Indexer]) -> dic
     except NotInstalled as reason:
         return {"skipped": str(reason)}
     with _open_bench() as bench:
-        pair = (_isthmus(bench.folder), peer_in(folder))
+        pair = (isthmus_indexer(bench.folder), peer_in(folder))
         found = {each.name: Rounds() for each in pair}
         load = ForeignLoad([os.getpid(), bench.postmaster])
         for number in range(ROUNDS):
@@ -201,107 +171,6 @@ def _version(folder: Path, package: str) -> str:
     return str(orjson.loads(manifest.read_bytes())["version"])
 
 
-# The indexers
-
-
-def _isthmus(home: Path) -> Indexer:
-    return Indexer(
-        "isthmus",
-        partial(_start_isthmus, home),
-        "template_isthmus",
-        "facts.erc20_transfers",
-        "height",
-        f"chain = '{_chain().id}' AND height = %(height)s AND position = %(position)s",
-    )
-
-
-def _start_isthmus(home: Path, job: Job) -> Start:
-    chain = _chain().id
-    if job.last is None:
-        command, first = isthmus("follow", chain), job.first
-    else:
-        span = ("--from", str(job.first), "--to", str(job.last))
-        # What a backfill reads lies below what is followed.
-        command, first = isthmus("backfill", "--chain", chain, *span), job.last + 1
-    variables = {
-        "ISTHMUS_NETWORK": "devnet",
-        "ISTHMUS_HOME": str(home),
-        "DATABASE_URL": job.database,
-        "ISTHMUS_RPC_EIP155_31337": f"{job.node.rpc_url},{job.node.ws_url}",
-        "ISTHMUS_RPC_STELLAR_DEVNET": "",
-        "ISTHMUS_START_EIP155_31337": str(first),
-    }
-    return Start(command, variables, PROJECT)
-
-
-def _subsquid(folder: Path) -> Indexer:
-    return Indexer(
-        "subsquid",
-        partial(_start_subsquid, folder),
-        "template_subsquid",
-        "transfer",
-        "block_number",
-        "id = %(height)s::text || '-' || %(position)s::text",
-    )
-
-
-def _start_subsquid(folder: Path, job: Job) -> Start:
-    variables = {
-        **_peer_variables(job),
-        "DB_URL": job.database,
-        # With a finality of 0 it polls for blocks every 5 s; above, it listens.
-        "FINALITY": "64" if job.last is None else "0",
-        "NODE": job.node.ws_url if job.last is None else job.node.rpc_url,
-    }
-    return Start(["node", "lib/main.js"], variables, folder)
-
-
-def _ponder(folder: Path) -> Indexer:
-    return Indexer(
-        "ponder",
-        partial(_start_ponder, folder),
-        "template0",
-        "public.transfer",
-        "block_number",
-        "block_number = %(height)s AND log_index = %(position)s",
-    )
-
-
-def _start_ponder(folder: Path, job: Job) -> Start:
-    command = ["node_modules/.bin/ponder", "start", "--schema", "public", "--log-level", "warn"]
-    variables = {
-        **_peer_variables(job),
-        "DATABASE_URL": job.database,
-        "NODE": job.node.rpc_url,
-        "NODE_WS": job.node.ws_url,
-        "PONDER_TELEMETRY_DISABLED": "true",
-    }
-    return Start([*command, "--port", str(free_port())], variables, folder)
-
-
-def _peer_variables(job: Job) -> dict[str, str]:
-    return {
-        "NODE_ENV": "production",
-        "TOKEN": str(_chain().usdc).lower(),
-        "FIRST": str(job.first),
-        "LAST": "" if job.last is None else str(job.last),
-    }
-
-
-_SUBSQUID_TABLE = """
-    CREATE TABLE transfer (
-        id varchar PRIMARY KEY, block_number int NOT NULL, log_index int NOT NULL,
-        block_time timestamptz NOT NULL, transaction_hash text NOT NULL, token text NOT NULL,
-        sender text NOT NULL, recipient text NOT NULL, amount numeric NOT NULL
-    )
-"""
-
-
-def _chain() -> EvmChain:
-    (chain,) = load_network("devnet").evm
-    return chain
-
-
 # Where they run
 
 
@@ -323,7 +192,7 @@ class Bench:
 
     def mine(self, transfers: int) -> float:
         """Mine a block with so many transfers; returns when mining began."""
-        submit_transfers(self.rpc, _chain(), self.amount, transfers)
+        submit_transfers(self.rpc, local_chain(), self.amount, transfers)
         self.amount += transfers
         began = time.monotonic()
         self.rpc("evm_mine")
@@ -501,8 +370,8 @@ def _open_bench() -> Iterator[Bench]:
         with psycopg.connect(server.url("postgres", "postgresql"), autocommit=True) as conn:
             conn.execute("CREATE DATABASE template_subsquid")
         with psycopg.connect(server.url("template_subsquid", "postgresql")) as conn:
-            conn.execute(_SUBSQUID_TABLE)
-        install_transfers(rpc, _chain())
+            conn.execute(SUBSQUID_TABLE)
+        install_transfers(rpc, local_chain())
         postmaster = (folder / "postgres" / "postmaster.pid").read_text().split()[0]
         bench = Bench(folder, server, int(postmaster), node, rpc)
         for _ in range(BLOCKS):

@@ -14,13 +14,18 @@ import json
 import re
 import selectors
 import socket
+import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
 
 HOST = "127.0.0.1"
+PROJECT = Path(__file__).parents[3]
+"""Not devnet's: importing that takes longer than some runs."""
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _SETTLING = 0.2
 """Share of the time before answers count."""
@@ -111,10 +116,35 @@ class Client:
         return 0 if found is None else int(found[1])
 
 
+def start_load(
+    port: int, connections: int, seconds: float, status: int, request: bytes, rate: int = 0
+) -> "subprocess.Popen[bytes]":
+    """Start the program as the module's docstring says."""
+    numbers = map(str, (port, connections, seconds, status, rate))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.system.bench.load", *numbers],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=PROJECT,
+    )
+    cast(IO[bytes], process.stdin).write(request)
+    cast(IO[bytes], process.stdin).close()
+    return process
+
+
+def finish_load(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
+    """What it prints at its end. Raises `CalledProcessError`."""
+    printed = cast(IO[bytes], process.stdout).read()
+    if process.wait():
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    seen: dict[str, Any] = json.loads(printed)
+    return seen
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run as the module's docstring says."""
     port, connections, seconds, status, *rate = arguments
-    client = Client(sys.stdin.buffer.read(), status.encode(), rate=float(*rate))
+    client = Client(sys.stdin.buffer.read(), status.encode(), rate=float(rate[0]) if rate else 0.0)
     used = time.process_time()
     took = client.run(int(port), int(connections), float(seconds))
     used = time.process_time() - used

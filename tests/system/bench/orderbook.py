@@ -9,10 +9,8 @@ are neighbours in time. `cpu_ms` is user and system time of the server's process
 machine that does other work it is the figure to look at.
 """
 
-import json
 import os
 import statistics
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +26,7 @@ from devnet import services
 from devnet.databases import fresh_databases
 from devnet.local_http import HOST
 from devnet.process_groups import members
-from devnet.services import PROJECT, Ports, demo_settings, environment
+from devnet.services import Ports, demo_settings, environment
 from devnet.supervisor import Child, ChildSpec, PostgresService, Supervisor, free_port
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
@@ -46,6 +44,7 @@ from tests.factories.projections import (
     insert_terms,
 )
 from tests.memory import server_folder
+from tests.system.bench.load import finish_load, start_load
 from tests.system.bench.site import milliseconds, percentile, print_line
 from warehouse_schema import channels
 from warehouse_schema import projections as tables
@@ -229,17 +228,9 @@ def _targets(question: Question, api: Server, twin: Server) -> Iterator[tuple[Se
 
 def run(server: Server, request: bytes, status: int) -> Run:
     """Ask a server for a while."""
-    arguments = (str(server.port), str(CONNECTIONS), str(SECONDS), str(status))
     cpu = server.cpu
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.system.bench.load", *arguments],
-        input=request,
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=PROJECT,
-    )
+    seen = finish_load(start_load(server.port, CONNECTIONS, SECONDS, status, request))
     cpu = server.cpu - cpu
-    seen = json.loads(done.stdout)
     return Run(seen["seconds"], seen["took"], cpu / seen["answers"], seen["own_cpu"])
 
 

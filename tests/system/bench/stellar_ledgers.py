@@ -15,26 +15,23 @@ before, while no ledger closes.
 """
 
 import gc
-import json
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, NullPool, create_engine, func, insert, select, text
 
-from devnet.local_http import HOST
-from devnet.services import PROJECT, Ports, api, environment, follower
-from devnet.supervisor import Supervisor, free_port
+from devnet.services import environment, follower
+from devnet.supervisor import Supervisor
 from indexer.addresses import account_of_key
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres, open_engine
+from tests.system.bench.book_reads import BookReads
 from tests.system.bench.ledger_node import (
     FullLedger,
     LedgerNode,
@@ -42,7 +39,6 @@ from tests.system.bench.ledger_node import (
     full_ledgers,
     serving,
 )
-from tests.system.bench.orderbook import WORKERS, fill_book
 from tests.system.bench.processor import family_seconds, processor_seconds
 from tests.system.bench.site import (
     Commits,
@@ -52,7 +48,6 @@ from tests.system.bench.site import (
     until,
     warehouse,
 )
-from warehouse_schema.engine import make_engine
 from warehouse_schema.events import asset_movements
 from warehouse_schema.facts import blocks, cursors, stellar_events
 from warehouse_schema.identifiers import Height
@@ -66,8 +61,6 @@ TRANSFERS = 6_000
 ACCOUNTS = 20_000
 WARM_UP = 4
 """Ledgers before those that count."""
-GETS, GET_CONNECTIONS = 500, 16
-"""`GET`s a second, and their connections."""
 TIMEOUT_SECONDS = 120.0
 
 
@@ -96,8 +89,8 @@ def _measure(*, beside_gets: bool) -> dict[str, Any]:
             network = replace(settings.network, stellar=chain)
             settings = replace(settings, network=network, nodes={chain.id: (url,)})
             _watch(settings)
-            gets = _start_api(supervisor, settings) if beside_gets else None
-            figures = _follow(supervisor, settings, node, ledgers, seconds, gets)
+            reads = BookReads(supervisor, settings) if beside_gets else None
+            figures = _follow(supervisor, settings, node, ledgers, seconds, reads)
         engine = open_engine(settings, "analyst")
         _check(engine, ledgers)
         engine.dispose()
@@ -119,7 +112,7 @@ def _follow(
     node: LedgerNode,
     ledgers: Sequence[FullLedger],
     seconds: float,
-    gets: "Gets | None",
+    reads: BookReads | None,
 ) -> dict[str, Any]:
     chain = settings.network.stellar.id
     commits = Commits(settings, chain)
@@ -127,15 +120,14 @@ def _follow(
     child = supervisor.run(follower(chain, environment(settings)))
     _close(node, ledgers[1:WARM_UP], seconds)
     _await(supervisor, commits, node.latest)
-    lasts = (len(ledgers) - WARM_UP) * seconds
-    alone = [] if gets is None else gets.start(lasts).finish()
-    beside = None if gets is None else gets.start(lasts)
+    if reads is not None:
+        reads.begin((len(ledgers) - WARM_UP) * seconds)
     server = _postmaster(settings)
     used, used_by_server = processor_seconds(child.pid), family_seconds(server)
     print_line(f"closing {len(ledgers) - WARM_UP} ledgers at {seconds} s")
     there = _close(node, ledgers[WARM_UP:], seconds)
     last, ended = commits.seen[-1][0], time.monotonic()
-    took = [] if beside is None else beside.finish()
+    read_figures = {} if reads is None else reads.finish()
     _await(supervisor, commits, node.latest)
     used = processor_seconds(child.pid) - used
     used_by_server = family_seconds(server) - used_by_server
@@ -152,65 +144,7 @@ def _follow(
         "lag_ledgers": node.latest - last,
         "lag_s": round(max(0.0, commits.when(node.latest) - ended), 2),
         "peak_rss_mb": peak,
-        **(_compare(alone, took) if took else {}),
-    }
-
-
-@dataclass(frozen=True)
-class Gets:
-    """`GET`s of the order book at a steady rate, from a process of their own."""
-
-    port: int
-
-    def start(self, seconds: float) -> "GetsRun":
-        """Ask for that long."""
-        arguments = (str(self.port), str(GET_CONNECTIONS), str(seconds), "200", str(GETS))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.system.bench.load", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=PROJECT,
-        )
-        return GetsRun(process, f"{HOST}:{self.port}")
-
-
-class GetsRun:
-    """One run of them."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", host: str) -> None:
-        self._process = process
-        if process.stdin is None:
-            raise ValueError("the load has no standard input")
-        process.stdin.write(f"GET /api/v1/orderbook HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        process.stdin.close()
-        process.stdin = None
-
-    def finish(self) -> list[float]:
-        """Seconds that each answer took. Raises `CalledProcessError`."""
-        output, _ = self._process.communicate()
-        if self._process.returncode:
-            raise subprocess.CalledProcessError(self._process.returncode, "load")
-        took: list[float] = json.loads(output)["took"]
-        return took
-
-
-def _start_api(supervisor: Supervisor, settings: Settings) -> Gets:
-    engine = make_engine(database_url(settings))
-    fill_book(engine)
-    engine.dispose()
-    ports = Ports(free_port(), page=0, code=0)
-    supervisor.run(api(ports, environment(settings), workers=WORKERS))
-    return Gets(ports.api)
-
-
-def _compare(alone: Sequence[float], beside: Sequence[float]) -> dict[str, Any]:
-    return {
-        "gets": len(beside),
-        "gets_p50_ms": milliseconds(percentile(beside, 0.50)),
-        "gets_p99_ms": milliseconds(percentile(beside, 0.99)),
-        "gets_alone_p50_ms": milliseconds(percentile(alone, 0.50)),
-        "gets_alone_p99_ms": milliseconds(percentile(alone, 0.99)),
-        "gets_p99_ratio": round(percentile(beside, 0.99) / percentile(alone, 0.99), 2),
+        **read_figures,
     }
 
 
