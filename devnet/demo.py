@@ -54,6 +54,8 @@ ORIGIN_HEIGHT = 1_000_000
 
 _STATUS_READS = 10
 """Until the status shows a reconciliation that has ended."""
+_LINES_OF_ERROR = 30
+"""Enough for the message and the innermost calls of an error of Dagster."""
 
 
 def run(outer: Settings, *, once: bool, seed: int, keep: bool) -> int:
@@ -358,20 +360,24 @@ Every call, ready to be sent: {ports.api_url}/docs; "Authorize" there with {HOOK
 
 
 def failure(problems: Sequence[str], logs: Path) -> str:
-    """The report of a demo that failed: its problems, and its logs."""
+    """The report of a demo that failed: its problems, and the first error of each log."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     lines = [f"\nTHE DEMO FAILED: {count}", *(f"  {problem}" for problem in problems)]
     lines.append(f"The logs are in {logs}.")
-    errors = {file.name: _errors(file) for file in sorted(logs.glob("*.log"))}
-    if found := [f"{name} ({number})" for name, number in errors.items() if number]:
-        lines.append(f"Logs with errors, and how many: {', '.join(found)}.")
+    for file in sorted(logs.glob("*.log")):
+        lines += _first_error(file)
     lines.append("Run `make demo` again once the cause is mended: it begins from nothing.")
     return "\n".join(lines)
 
 
-def _errors(log_file: Path) -> int:
-    with log_file.open(errors="replace") as lines:
-        return sum("ERROR" in line or line.startswith("Traceback") for line in lines)
+def _first_error(log_file: Path) -> list[str]:
+    """How many errors a log has, and the first of them with the lines that follow it."""
+    lines = log_file.read_text(errors="replace").splitlines()
+    errors = [n for n, line in enumerate(lines) if "ERROR" in line or line.startswith("Traceback")]
+    if not errors:
+        return []
+    shown = lines[errors[0] : errors[0] + _LINES_OF_ERROR]
+    return [f"Errors in {log_file.name}: {len(errors)}, the first:", *(f"  {it}" for it in shown)]
 
 
 def _print_addresses(

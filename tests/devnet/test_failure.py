@@ -16,7 +16,9 @@ def test_failure_names_problem_logs_and_next_step(tmp_path: Path) -> None:
         "THE DEMO FAILED: 1 problem",
         "  the summary: offerCount is 1, and must be 2",
         f"The logs are in {tmp_path}.",
-        "Logs with errors, and how many: api.log (2).",
+        "Errors in api.log: 2, the first:",
+        "  ERROR a",
+        "  Traceback (most recent call last)",
         "Run `make demo` again once the cause is mended: it begins from nothing.",
     ]
     assert "2 problems" in failure(["one", "another"], tmp_path)

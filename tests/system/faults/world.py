@@ -277,7 +277,8 @@ class Followed:
         return done
 
     def cursor(self) -> Any:
-        with self.engine.connect() as conn:
+        # As the owner: a soak ends the sessions of the indexer, and each ends a moment later.
+        with self.owner.connect() as conn:
             return conn.execute(select(cursors)).one_or_none()
 
     def is_at_head(self) -> bool:
