@@ -163,7 +163,7 @@ def _play(
             scenario = Scenario(world, seed, _watched(supervisor))
             story = scenario.play()
         with stages.timed("verification"):
-            problems = _verify(supervisor, settings, ports, story, tops)
+            problems = _verify(supervisor, settings, ports, scenario, story, tops)
             problems += _verify_sign_in(ports, identity, story)
         if not problems:
             with stages.timed("transfers"):
@@ -241,6 +241,7 @@ def _verify(
     supervisor: Supervisor,
     settings: Settings,
     ports: services.Ports,
+    scenario: Scenario,
     story: Story,
     tops: Mapping[ChainId, Block],
 ) -> list[str]:
@@ -250,7 +251,13 @@ def _verify(
         with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), timeouts=TIMEOUTS) as api:
             began = min(top.time for top in tops.values())
             service = Service(api, engine, settings.network, began)
-            return verify(story, service, log=log, check=supervisor.check)
+            return verify(
+                story,
+                service,
+                log=log,
+                check=supervisor.check,
+                close_ledger=scenario.close_ledger,
+            )
     except NotCaughtUp as error:
         return [str(error)]
     finally:
