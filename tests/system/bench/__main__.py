@@ -78,6 +78,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "redecode": redecode.measure,
     "watched_accounts": watched_accounts.measure,
     "beside_subsquid": beside_peers.measure_subsquid,
+    "beside_subsquid_with_projections": beside_peers.measure_projections,
     "beside_ponder": beside_peers.measure_ponder,
 }
 

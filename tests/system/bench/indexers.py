@@ -1,7 +1,7 @@
 """The indexers that `beside_peers` compares: how each is started, and where its transfers are."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +9,9 @@ from devnet.evm_node import AnvilProcess
 from devnet.services import PROJECT, isthmus
 from devnet.supervisor import free_port
 from indexer.config.networks import EvmChain, load_network
+
+EVENTS = 252
+"""Of a block of a backfill. Never a round number of logs in a range, which a reader halves."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +36,17 @@ class Start:
 
 @dataclass(frozen=True)
 class Indexer:
-    """One of the two of a run: its process, and the table of its transfers."""
+    """One of the two of a run: its process, and the table of its events."""
 
     name: str
     start: Callable[[Job], Start]
     template: str
     """Database that each run's is a copy of."""
     table: str
-    height: str
-    """Column of its block."""
     row: str
-    """Condition of the row of a transfer, by its primary key."""
+    """Condition of the row of an event, by its primary key."""
+    totals: Sequence[str]
+    """Queries of the number and the sum of the events up to a block."""
 
 
 def isthmus_indexer(home: Path) -> Indexer:
@@ -53,8 +56,22 @@ def isthmus_indexer(home: Path) -> Indexer:
         partial(_start_isthmus, home),
         "template_isthmus",
         "facts.erc20_transfers",
-        "height",
         f"chain = '{local_chain().id}' AND height = %(height)s AND position = %(position)s",
+        ["SELECT count(*), sum(amount) FROM facts.erc20_transfers WHERE height <= %(height)s"],
+    )
+
+
+def isthmus_movements(home: Path) -> Indexer:
+    """Isthmus, once it has folded the movement of an OFT send."""
+    return replace(
+        isthmus_indexer(home),
+        table="projections.movements",
+        row="id = 'oft:0x' || lpad(to_hex("
+        f"(%(height)s - 1) * {EVENTS} + %(position)s + 1), 64, '0')",
+        totals=[
+            "SELECT count(*), sum(amount_sent) FROM facts.oft_sent",
+            "SELECT count(*), sum(amount_in) FROM projections.movements",
+        ],
     )
 
 
@@ -81,15 +98,28 @@ def subsquid_indexer(folder: Path) -> Indexer:
     """Subsquid, installed in that folder."""
     return Indexer(
         "subsquid",
-        partial(_start_subsquid, folder),
+        partial(_start_subsquid, folder, "lib/main.js"),
         "template_subsquid",
         "transfer",
-        "block_number",
         "id = %(height)s::text || '-' || %(position)s::text",
+        ["SELECT count(*), sum(amount) FROM transfer WHERE block_number <= %(height)s"],
     )
 
 
-def _start_subsquid(folder: Path, job: Job) -> Start:
+def subsquid_balances(folder: Path) -> Indexer:
+    """Subsquid, with OFT sends and the balances of their senders."""
+    return replace(
+        subsquid_indexer(folder),
+        start=partial(_start_subsquid, folder, "lib/balances.js"),
+        table="oft_send",
+        totals=[
+            "SELECT count(*), sum(amount) FROM oft_send",
+            "SELECT sum(sends), sum(sent) FROM account",
+        ],
+    )
+
+
+def _start_subsquid(folder: Path, program: str, job: Job) -> Start:
     variables = {
         **_peer_variables(job),
         "DB_URL": job.database,
@@ -97,7 +127,7 @@ def _start_subsquid(folder: Path, job: Job) -> Start:
         "FINALITY": "64" if job.last is None else "0",
         "NODE": job.node.ws_url if job.last is None else job.node.rpc_url,
     }
-    return Start(["node", "lib/main.js"], variables, folder)
+    return Start(["node", program], variables, folder)
 
 
 def ponder_indexer(folder: Path) -> Indexer:
@@ -107,8 +137,8 @@ def ponder_indexer(folder: Path) -> Indexer:
         partial(_start_ponder, folder),
         "template0",
         "public.transfer",
-        "block_number",
         "block_number = %(height)s AND log_index = %(position)s",
+        ["SELECT count(*), sum(amount) FROM public.transfer WHERE block_number <= %(height)s"],
     )
 
 
@@ -128,17 +158,28 @@ def _peer_variables(job: Job) -> dict[str, str]:
     return {
         "NODE_ENV": "production",
         "TOKEN": str(local_chain().usdc).lower(),
+        "OFT": str(local_chain().oft).lower(),
         "FIRST": str(job.first),
         "LAST": "" if job.last is None else str(job.last),
     }
 
 
-SUBSQUID_TABLE = """
+SUBSQUID_TABLES = """
     CREATE TABLE transfer (
         id varchar PRIMARY KEY, block_number int NOT NULL, log_index int NOT NULL,
         block_time timestamptz NOT NULL, transaction_hash text NOT NULL, token text NOT NULL,
         sender text NOT NULL, recipient text NOT NULL, amount numeric NOT NULL
-    )
+    );
+    CREATE TABLE account (
+        id varchar PRIMARY KEY, sent numeric NOT NULL, sends numeric NOT NULL
+    );
+    CREATE TABLE oft_send (
+        id varchar PRIMARY KEY, block_number int NOT NULL, log_index int NOT NULL,
+        block_time timestamptz NOT NULL, transaction_hash text NOT NULL, guid text NOT NULL,
+        destination int NOT NULL, sender_id varchar NOT NULL REFERENCES account,
+        amount numeric NOT NULL
+    );
+    CREATE INDEX ON oft_send (sender_id)
 """
 
 

@@ -5,7 +5,7 @@ whatever logs its caller writes down. So a transaction makes hundreds of logs of
 is measured is reading them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from eth_utils.crypto import keccak
@@ -21,7 +21,7 @@ _GAS = 28_000_000
 # last ones unused), data. It runs through them and emits each.
 
 _CALLDATASIZE, _CALLDATALOAD, _CALLDATACOPY = 0x36, 0x35, 0x37
-_ADD, _LT, _EQ, _ISZERO, _POP, _MSTORE, _LOG0 = 0x01, 0x10, 0x14, 0x15, 0x50, 0x52, 0xA0
+_ADD, _MOD, _LT, _EQ, _ISZERO, _POP, _MSTORE, _LOG0 = 0x01, 0x06, 0x10, 0x14, 0x15, 0x50, 0x52, 0xA0
 _JUMP, _JUMPI, _JUMPDEST, _STOP, _REVERT = 0x56, 0x57, 0x5B, 0x00, 0xFD
 _HEAD = 192
 """Bytes of a record before its data."""
@@ -43,6 +43,17 @@ class _Assembler:
 
     def dup(self, depth: int) -> None:
         self._code.append(0x7F + depth)
+
+    def input(self, number: int) -> None:
+        """Push a word of the input."""
+        self.push(32 * number)
+        self.op(_CALLDATALOAD)
+
+    def store(self, at: int, *, depth: int) -> None:
+        """Write a word of the stack to memory."""
+        self.dup(depth)
+        self.push(at)
+        self.op(_MSTORE)
 
     def place(self, name: str) -> None:
         self._places[name] = len(self._code)
@@ -122,13 +133,17 @@ class Log:
 
     @property
     def record(self) -> bytes:
-        topics = [bytes.fromhex(topic_of(self.signature)[2:]), *map(word, self.indexed)]
+        topics = [_topic(self.signature), *map(word, self.indexed)]
         head = word(len(topics)) + word(len(self.data)) + b"".join(topics)
         return head.ljust(_HEAD, b"\0") + self.data
 
 
 def word(value: int | bytes) -> bytes:
     return value.to_bytes(32, "big") if isinstance(value, int) else value.rjust(32, b"\0")
+
+
+def _topic(signature: str) -> bytes:
+    return bytes.fromhex(topic_of(signature)[2:])
 
 
 def _tail(data: bytes) -> bytes:
@@ -240,37 +255,58 @@ def grow(rpc: JsonRpc, chain: EvmChain, blocks: int, movements: int) -> int:
     return blocks * movements * LOGS_OF_FIVE // 5
 
 
-# Transfers of one token, with little calldata: some indexers fetch whole transactions with a block.
+# Events of one kind, with little calldata: some indexers fetch whole transactions with a block.
+
+SENDERS = 5_000
+"""Of OFT sends."""
 
 
-def transfers_code() -> bytes:
-    """Runtime code of a token that emits transfers.
+@dataclass(frozen=True)
+class Emitter:
+    """A contract that emits many events of one kind in a transaction.
 
-    Its input is four words: first amount, number of transfers, recipient, topic. The n-th transfer
-    is of the first amount + n, from the address of that number.
+    The n-th event's amount is the first amount + n.
+    """
+
+    address: Callable[[EvmChain], str]
+    code: bytes
+    inputs: Callable[[EvmChain, int, int], Sequence[int | bytes]]
+    """Words of the input, which begins with the first amount and the number of events."""
+
+    def install(self, rpc: JsonRpc, chain: EvmChain) -> None:
+        """Put it on the chain; blocks are mined by `evm_mine` from then on."""
+        rpc("anvil_setCode", self.address(chain), "0x" + self.code.hex())
+        rpc("evm_setAutomine", False)
+
+    def submit(self, rpc: JsonRpc, chain: EvmChain, first_amount: int, count: int) -> None:
+        """Send a transaction of so many events, to be mined."""
+        words = b"".join(map(word, self.inputs(chain, first_amount, count)))
+        call = {
+            "from": rpc("eth_accounts")[0],
+            "to": self.address(chain),
+            "data": "0x" + words.hex(),
+            "gas": hex(_GAS),
+        }
+        rpc("eth_sendTransaction", call)
+
+
+def _repeating(emit: Callable[[_Assembler], None]) -> bytes:
+    """Runtime code that emits an event as often as the second word of its input says.
+
+    `emit` finds the event's amount on top of the stack, and leaves it there.
     """
     asm = _Assembler()
     asm.push(0)
     asm.place("next")  # stack: n
-    asm.push(32)
-    asm.op(_CALLDATALOAD)
+    asm.input(1)
     asm.dup(2)
     asm.op(_LT, _ISZERO)
     asm.jump("end", _JUMPI)
     asm.dup(1)
-    asm.push(0)
-    asm.op(_CALLDATALOAD, _ADD)  # n, amount
-    asm.dup(1)
-    asm.push(0)
-    asm.op(_MSTORE)
-    asm.push(64)
-    asm.op(_CALLDATALOAD)
-    asm.dup(2)
-    asm.push(96)
-    asm.op(_CALLDATALOAD)
-    asm.push(32)
-    asm.push(0)
-    asm.op(_LOG0 + 3, _POP)  # n
+    asm.input(0)
+    asm.op(_ADD)  # n, amount
+    emit(asm)
+    asm.op(_POP)  # n
     asm.push(1)
     asm.op(_ADD)
     asm.jump("next")
@@ -279,17 +315,45 @@ def transfers_code() -> bytes:
     return asm.assembled()
 
 
-def install_transfers(rpc: JsonRpc, chain: EvmChain) -> None:
-    """Put that token where the chain's USDC is; blocks are mined by `evm_mine` from then on."""
-    rpc("anvil_setCode", chain.usdc, "0x" + transfers_code().hex())
-    rpc("evm_setAutomine", False)
+def _emit_transfer(asm: _Assembler) -> None:
+    """Input: recipient, topic. The sender is the address of the amount's number."""
+    asm.store(0, depth=1)
+    asm.input(2)
+    asm.dup(2)
+    asm.input(3)
+    asm.push(32)
+    asm.push(0)
+    asm.op(_LOG0 + 3)
 
 
-def submit_transfers(rpc: JsonRpc, chain: EvmChain, first_amount: int, count: int) -> None:
-    """Send a transaction of so many transfers to a watched address, to be mined."""
-    topic = bytes.fromhex(topic_of("Transfer(address,address,uint256)")[2:])
+def _emit_oft_send(asm: _Assembler) -> None:
+    """Input: destination, topic, number of senders. The guid is the amount's number."""
+    asm.input(2)
+    asm.store(0, depth=1)
+    asm.op(_POP)
+    asm.store(32, depth=1)
+    asm.store(64, depth=1)
+    asm.input(4)
+    asm.dup(2)
+    asm.op(_MOD)  # amount, sender
+    asm.dup(2)
+    asm.input(3)
+    asm.push(96)
+    asm.push(0)
+    asm.op(_LOG0 + 3)
+
+
+def _transfer_inputs(chain: EvmChain, first_amount: int, count: int) -> list[int | bytes]:
     recipient = bytes.fromhex(chain.watched[0][2:])
-    words = word(first_amount) + word(count) + word(recipient) + word(topic)
-    sender = rpc("eth_accounts")[0]
-    call = {"from": sender, "to": chain.usdc, "data": "0x" + words.hex(), "gas": hex(_GAS)}
-    rpc("eth_sendTransaction", call)
+    return [first_amount, count, recipient, _topic("Transfer(address,address,uint256)")]
+
+
+def _oft_send_inputs(chain: EvmChain, first_amount: int, count: int) -> list[int | bytes]:
+    topic = _topic("OFTSent(bytes32,uint32,address,uint256,uint256)")
+    return [first_amount, count, STELLAR_EID, topic, SENDERS]
+
+
+TRANSFERS = Emitter(lambda chain: str(chain.usdc), _repeating(_emit_transfer), _transfer_inputs)
+"""Transfers of USDC to a watched address."""
+OFT_SENDS = Emitter(lambda chain: str(chain.oft), _repeating(_emit_oft_send), _oft_send_inputs)
+"""Sends of USDT0 to Stellar."""

@@ -1,11 +1,11 @@
 // Stores each transfer of TOKEN from block FIRST on; up to block LAST where it is set.
 const abi = require("@subsquid/evm-abi");
 const codec = require("@subsquid/evm-codec");
-const { EvmBatchProcessor } = require("@subsquid/evm-processor");
 const { TypeormDatabase } = require("@subsquid/typeorm-store");
 const { Transfer } = require("./model");
+const { processor } = require("./processor");
 
-const { NODE, TOKEN, FIRST, LAST, FINALITY } = process.env;
+const { TOKEN } = process.env;
 
 const transfer = abi.event(
   "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
@@ -13,12 +13,7 @@ const transfer = abi.event(
   { from: abi.indexed(codec.address), to: abi.indexed(codec.address), value: codec.uint256 },
 );
 
-const processor = new EvmBatchProcessor()
-  .setRpcEndpoint({ url: NODE, capacity: 10, maxBatchCallSize: 100 })
-  .setFinalityConfirmation(Number(FINALITY))
-  .setBlockRange({ from: Number(FIRST), to: LAST ? Number(LAST) : undefined })
-  .setFields({ log: { transactionHash: true } })
-  .addLog({ address: [TOKEN], topic0: [transfer.topic] });
+processor.addLog({ address: [TOKEN], topic0: [transfer.topic] });
 
 processor.run(new TypeormDatabase(), async ({ blocks, store }) => {
   const found = [];
