@@ -105,7 +105,6 @@ def verify(
         *_check_arrivals(story.movements, service),
     ]
     progress = Progress(deadline_seconds)
-
     ready = _wait_until_ready(service, progress, check=check, close_ledger=close_ledger)
     return [*problems, *_check_routes(service, log), *_check_chains(ready, service, log)]
 

@@ -17,12 +17,13 @@ from indexer.facts.rows import copy_in
 from warehouse_schema.daily import market_days, provider_days, route_days
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import blocks, evm_logs, quarantined_ledgers, stellar_events
+from warehouse_schema.projections import movements
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         *(blocks, quarantined_ledgers, evm_logs, stellar_events, *EVENT_TABLES.values()),
-        *(provider_days, market_days, route_days),
+        *(movements, provider_days, market_days, route_days),
     )
 }
 """Tables that may be written from text, by name."""

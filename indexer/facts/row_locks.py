@@ -1,6 +1,6 @@
 """Locks until commit that the indexer's processes alone can take (`lock_tables` says why)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any
 from zlib import crc32
@@ -13,7 +13,8 @@ from warehouse_schema.lock_tables import rows
 BUCKETS = 1_024
 """Rows of a kind; the migration makes them. Two names that share one wait for each other, at most
 until a commit."""
-
+_NAMES_OF_ALL = 4 * BUCKETS
+"""So many names are of nearly all rows: all are locked, without finding out which."""
 
 _LOCK = CompiledQuery[int](
     select(rows.c.number)
@@ -27,7 +28,7 @@ _LOCK = CompiledQuery[int](
 )
 
 
-def lock_names(conn: Connection, kind: int, names: Iterable[str]) -> None:
+def lock_names(conn: Connection, kind: int, names: Collection[str]) -> None:
     """Lock these of a kind, in one order, or two sessions could wait for each other.
 
     `kind` is a number of `warehouse_schema.locks`. The migration makes all rows. Made here, one
@@ -38,18 +39,25 @@ def lock_names(conn: Connection, kind: int, names: Iterable[str]) -> None:
 
 
 def lock_and_fetch(
-    conn: Connection, kind: int, names: Iterable[str], calls: Sequence[QueryCall]
+    conn: Connection, kind: int, names: Collection[str], calls: Sequence[QueryCall]
 ) -> list[list[Any]]:
     """`lock_names`, then `fetch_all`, in one round trip.
 
     The queries see what the last holder of each lock committed.
     """
-    numbers = {crc32(name.encode()) % BUCKETS for name in names}
+    numbers = _numbers(names)
     if not numbers:
         return fetch_all(conn, calls)
     wanted = {"wanted_kind": kind, "numbers": sorted(numbers)}
     locked, *found = fetch_all(conn, [(_LOCK, wanted), *calls])
     if len(locked) < len(numbers):
-        missing = sorted(numbers.difference(locked))
+        missing = sorted(set(numbers).difference(locked))
         raise RuntimeError(f"locks.rows lacks rows of kind {kind}: {missing[:5]}")
     return found
+
+
+def _numbers(names: Collection[str]) -> Collection[int]:
+    """Rows of names; of very many, all."""
+    if len(names) > _NAMES_OF_ALL:
+        return range(BUCKETS)
+    return {crc32(name.encode()) % BUCKETS for name in names}

@@ -124,7 +124,7 @@ class CatchUp:
         # address is stored. The sessions go back to the engine's pool.
         watched = StoredWatchlist(self._chain, self._engine.begin)
         with (
-            open_source(self._reader, self._chain, watched) as source,
+            open_source(self._reader, self._network, watched) as source,
             # The follower reports a failure and waits, so it is raised at once.
             closing(fetch_ahead(source, first, last, attempts=1)) as chunks,
         ):
@@ -146,7 +146,10 @@ def _commit(
         proofs.record_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
         for subject, reason in chunk.undecodable:
             raise_alarm(conn, chunk.chain, store.UNDECODABLE, subject, reason)
-        keys = stored_keys(conn, *place) if chunk.movements is None else chunk.movements
+        keys = chunk.movements
+        if keys is None:
+            keys = frozenset(stored_keys(conn, *place) - chunk.sends.keys)
+        keys |= chunk.sends.append(conn, keys)
         refold_movements(conn, network, keys)
-        refold_affected(conn, network, (), keys, chunk.payments)
+        refold_affected(conn, network, (), keys | chunk.sends.keys, chunk.payments)
         notify_ingested(conn, chunk.chain, chunk.last)

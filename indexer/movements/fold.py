@@ -295,7 +295,7 @@ def fold_oft(
     if sent is None and received is None:
         return []
     packet = _first(events, PacketSent)
-    stage, reason = _oft_stage(events, received)
+    stage, reason = oft_stage(events, received)
     source_chain = dest_chain = None
     dest_address: str | None = None
     if sent is not None:
@@ -331,9 +331,10 @@ def fold_oft(
     return [row]
 
 
-def _oft_stage(
+def oft_stage(
     events: Sequence[OftEvent], received: OftReceived | None
 ) -> tuple[MovementStage, str | None]:
+    """Stage of an OFT message, and why it waits: of events that are not deliveries, and its one."""
     if received is not None:
         return "COMPLETED", None
     if _first(events, PacketVerified) is None:

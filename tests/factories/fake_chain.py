@@ -27,6 +27,7 @@ from warehouse_schema.identifiers import (
 ETHEREUM = ChainId("eip155:1")
 GENESIS_TIME = 1_700_000_000
 PACKET_SENT = "0x" + keccak(b"PacketSent(bytes,bytes,address)").hex()
+OFT_RECEIVED = "0x" + keccak(b"OFTReceived(bytes32,uint32,address,uint256)").hex()
 OFT_SENT = "0x" + keccak(b"OFTSent(bytes32,uint32,address,uint256,uint256)").hex()
 
 
@@ -90,6 +91,16 @@ class FakeChain:
         """Cut the data of the first log of a block short, so that it no longer decodes."""
         logs = self.logs[self.blocks[height].hash]
         logs[0] = replace(logs[0], data=logs[0].data[:-1])
+
+    def deliver(self, *heights: int) -> None:
+        """Add the deliveries of these blocks' sends to them: no send there is alone."""
+        for height in heights:
+            logs = self.logs[self.blocks[height].hash]
+            for sent in list(logs):
+                at = self._send(self.blocks[height], len(logs), Bytes32(sent.topics[1]))
+                words = (word.to_bytes(32, "big") for word in (30600, 5_000_000))
+                topics = (OFT_RECEIVED, *at.topics[1:])
+                logs.append(replace(at, topics=topics, data=b"".join(words)))
 
     def overhear(self, height: int) -> None:
         """Add packets of another application to a block, at the endpoint that it shares with us.

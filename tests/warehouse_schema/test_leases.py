@@ -350,7 +350,14 @@ def test_rows_are_locked_until_commit(first: Connection, second: Connection) -> 
                 lock_names(second, locks.MOVEMENT, ["b"])
             waiting.rollback()
     with second.begin():
-        lock_names(second, locks.MOVEMENT, map(str, range(20 * BUCKETS)))
+        lock_names(second, locks.MOVEMENT, list(map(str, range(2 * BUCKETS))))
+    with second.begin():
+        lock_names(second, locks.MOVEMENT, list(map(str, range(20 * BUCKETS))))
+        with first.begin() as waiting:
+            first.exec_driver_sql("SET LOCAL lock_timeout = '100ms'")
+            with pytest.raises(OperationalError, match="lock timeout"):
+                lock_names(first, locks.MOVEMENT, ["any name"])
+            waiting.rollback()
 
 
 @pytest.mark.parametrize("kind", [locks.MOVEMENT, locks.STAGE, locks.TRANSFER_EVENTS, locks.STREAM])

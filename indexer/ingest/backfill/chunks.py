@@ -11,9 +11,10 @@ from operator import attrgetter
 import polars as pl
 from sqlalchemy import Connection
 
+from indexer.chains.events import Event
 from indexer.chains.evm.history import EvmColumns
 from indexer.chains.ports import Block, Range
-from indexer.config.networks import Chain, EvmChain
+from indexer.config.networks import Chain, EvmChain, Network
 from indexer.decode.build import decoder_build
 from indexer.facts import quarantine
 from indexer.facts.columns_copy import CopyText, copy_text, text_of_rows
@@ -23,6 +24,8 @@ from indexer.facts.rows import EVENT_MAPPINGS
 from indexer.facts.store import DecodedEvent, group_by_type, raw_columns
 from indexer.movements.fold import MovementKey
 from indexer.movements.mechanisms import KEY_FIELDS, affected_movements
+from indexer.movements.send_columns import sends_alone
+from indexer.movements.send_store import SendRows, send_rows
 from indexer.transfers.affected import AffectedKeys, payments_among
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import BlockHash, ChainId, Height
@@ -50,8 +53,10 @@ class Chunk:
     """Raw events to store."""
     read: int
     """Raw events that the node returned, including those of others at a shared contract."""
+    sends: SendRows
+    """Movements of sends that have no other events in the chunk."""
     movements: frozenset[MovementKey] | None
-    """Movements of its events; None when there are more than `MAX_MOVEMENTS`."""
+    """The other movements of its events; None when there are more than `MAX_MOVEMENTS`."""
     payments: AffectedKeys
     """What its payments say of their transfers."""
     undecodable: tuple[tuple[str, str], ...]
@@ -61,7 +66,7 @@ class Chunk:
     @property
     def size(self) -> int:
         """Bytes of its rows."""
-        return sum(len(copied.text) for copied in self.copies)
+        return self.sends.size + sum(len(copied.text) for copied in self.copies)
 
     def write(self, conn: Connection) -> None:
         """Append its rows, as part of the connection's transaction."""
@@ -69,7 +74,7 @@ class Chunk:
             copy_text(conn, copied)
 
 
-def chunk_of_range(chain: Chain, read: Range) -> Chunk:
+def chunk_of_range(network: Network, chain: Chain, read: Range) -> Chunk:
     """The chunk of a range of event objects."""
     decoded = decode_events(read.events, chain)
     counts = Counter(item.raw.seen.height for item in decoded)
@@ -78,19 +83,22 @@ def chunk_of_range(chain: Chain, read: Range) -> Chunk:
         rows = (quarantine.ledger_row(ledger, decoder_build()) for ledger in read.unread)
         copies.append(text_of_rows(quarantine.COLUMNS, rows))
     copies += _copy_texts(decoded)
-    return _chunk(read.blocks, len(read.events), counts, copies, decoded, {})
+    return _chunk(network, read.blocks, len(read.events), counts, copies, decoded, {})
 
 
-def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
+def chunk_of_columns(network: Network, chain: EvmChain, read: EvmColumns) -> Chunk:
     """The chunk of a range that was read as columns."""
     found = decode_frame(read.logs, chain)
     counts = Counter(item.raw.seen.height for item in found.others)
     counts.update(found.counts)
     copies = [*found.copies, *_copy_texts(found.others)]
-    return _chunk(read.blocks, read.logs.height, counts, copies, found.others, found.events)
+    return _chunk(
+        network, read.blocks, read.logs.height, counts, copies, found.others, found.events
+    )
 
 
 def _chunk(
+    network: Network,
     read: Sequence[Block],
     events_read: int,
     counts: Mapping[Height, int],
@@ -99,6 +107,8 @@ def _chunk(
     columnar: Mapping[str, pl.DataFrame],
 ) -> Chunk:
     rows = ((*_block_values(block), counts.get(block.height, 0)) for block in read)
+    events = [item.event for item in decoded if item.event is not None]
+    sends = send_rows(network, sends_alone(columnar, events))
     undecodable = (
         (item.subject, item.undecodable) for item in decoded if item.undecodable is not None
     )
@@ -110,10 +120,9 @@ def _chunk(
         top=read[-1],
         events=sum(counts.values()),
         read=events_read,
-        movements=_movement_keys(decoded, columnar),
-        payments=payments_among(
-            (item.event for item in decoded if item.event is not None), columnar
-        ),
+        sends=sends,
+        movements=_movement_keys(events, columnar, sends),
+        payments=payments_among(events, columnar),
         undecodable=tuple(undecodable),
         copies=(text_of_rows(_BLOCK_COLUMNS, rows), *copies),
     )
@@ -132,15 +141,15 @@ def _copy_texts(decoded: Sequence[DecodedEvent]) -> list[CopyText]:
 
 
 def _movement_keys(
-    decoded: Iterable[DecodedEvent], columnar: Mapping[str, pl.DataFrame]
+    events: Iterable[Event], columnar: Mapping[str, pl.DataFrame], sends: SendRows
 ) -> frozenset[MovementKey] | None:
-    """Keys of the movements; None when there are more than `MAX_MOVEMENTS`."""
-    found = affected_movements(item.event for item in decoded if item.event is not None)
+    """Keys of the movements but those of `sends`; None when there are more than `MAX_MOVEMENTS`."""
+    found = affected_movements(events)
     for event_type, (mechanism, column) in KEY_FIELDS.items():
         frame = columnar.get(event_type.__name__)
         if frame is not None:
-            keys = frame[column].drop_nulls().unique()
-            if len(keys) > MAX_MOVEMENTS:
+            keys = frame.join(sends.rows, left_on=column, right_on="group_key", how="anti")[column]
+            if keys.n_unique() > MAX_MOVEMENTS:
                 return None
-            found.update((mechanism, key) for key in keys)
+            found.update((mechanism, key) for key in keys.drop_nulls().unique())
     return frozenset(found) if len(found) <= MAX_MOVEMENTS else None

@@ -17,7 +17,7 @@ from indexer.chains.evm.reader import EvmReader
 from indexer.chains.polars_errors import polars_errors_as_value_errors
 from indexer.chains.ports import ChainReader
 from indexer.chains.watchlist import Watched
-from indexer.config.networks import Chain, EvmChain
+from indexer.config.networks import EvmChain, Network
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
 from indexer.ingest.backfill.chunks import Chunk, chunk_of_columns, chunk_of_range
 from indexer.ingest.ranges import MAX_BLOCKS
@@ -60,17 +60,18 @@ class ChunkSource:
 
 
 @contextmanager
-def open_source(reader: ChainReader, chain: Chain, watched: Watched) -> Iterator[ChunkSource]:
+def open_source(reader: ChainReader, network: Network, watched: Watched) -> Iterator[ChunkSource]:
     """Columnar readers with connections of their own for EVM chains, else the reader alone."""
+    chain = network.chain(reader.chain)
     if not (isinstance(reader, EvmReader) and isinstance(chain, EvmChain)):
 
         def fetch(first: Height, last: Height) -> Chunk:
-            return chunk_of_range(chain, reader.read(first, last, watched))
+            return chunk_of_range(network, chain, reader.read(first, last, watched))
 
         yield ChunkSource([fetch], first_blocks=MAX_BLOCKS, max_blocks=MAX_BLOCKS)
         return
     histories = [EvmHistory.for_reader(reader) for _ in range(READERS)]
-    fetchers = [partial(_fetch_columns, each, chain, watched) for each in histories]
+    fetchers = [partial(_fetch_columns, each, network, chain, watched) for each in histories]
     try:
         yield ChunkSource(fetchers, first_blocks=FIRST_BLOCKS, max_blocks=MAX_BLOCKS_COLUMNAR)
     finally:
@@ -80,9 +81,14 @@ def open_source(reader: ChainReader, chain: Chain, watched: Watched) -> Iterator
 
 @polars_errors_as_value_errors()
 def _fetch_columns(
-    history: EvmHistory, chain: EvmChain, watched: Watched, first: Height, last: Height
+    history: EvmHistory,
+    network: Network,
+    chain: EvmChain,
+    watched: Watched,
+    first: Height,
+    last: Height,
 ) -> Chunk:
-    return chunk_of_columns(chain, history.read_columns(first, last, watched))
+    return chunk_of_columns(network, chain, history.read_columns(first, last, watched))
 
 
 def fetch_with_retries(

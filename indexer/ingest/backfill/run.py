@@ -181,7 +181,7 @@ def _ingest(
         return
     chain, whole = network.chain(now.chain), (now.range_first, now.range_last)
     watched = StoredWatchlist(chain, engine.begin)
-    with open_source(reader, chain, watched) as source:
+    with open_source(reader, network, watched) as source:
         for chunk in fetch_ahead(source, Height(now.done + 1), now.last):
             check()
             while chunk.last > now.done:

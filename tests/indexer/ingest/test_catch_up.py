@@ -150,6 +150,7 @@ def test_many_movements_of_a_chunk_are_folded(
 ) -> None:
     monkeypatch.setattr(chunks, "MAX_MOVEMENTS", 4)
     chain = make_chain()
+    chain.deliver(*range(1, 90, 2))
     follow_node(indexer_engine, chain, 90)
     follow_to(second_engine, chain, 90)
     assert contents(indexer_engine) == contents(second_engine)

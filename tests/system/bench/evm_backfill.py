@@ -174,7 +174,7 @@ def _measured(task: Task, *, facts_alone: bool) -> Measured:
 def _floor(task: Task) -> Measured:
     chain, reader = _chain(), _reader(task)
     reader.check_identity()
-    with open_source(reader, chain, chain.watched) as fetchers:
+    with open_source(reader, _network(), chain.watched) as fetchers:
         chunks = list(fetch_ahead(fetchers, Height(1), Height(task.last)))
     questions = [_questions(reader, chain, chunk) for chunk in chunks]
     engine = make_engine(make_url(task.database), role="indexer")

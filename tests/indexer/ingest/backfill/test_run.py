@@ -25,7 +25,7 @@ from tests.factories.fake_evm_node import FakeEvmNode
 from tests.factories.ingesting import ingest_once
 from tests.system.replay.serving import serving
 from warehouse_schema.engine import make_engine
-from warehouse_schema.events import oft_sent
+from warehouse_schema.events import oft_received, oft_sent
 from warehouse_schema.facts import alarms, backfills, blocks, evm_logs
 from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import movements
@@ -34,10 +34,15 @@ LAST = 60
 NETWORK = fake_network(confirmations=4, start_height=80)
 
 
-def make_chain(*, sends: int = 2) -> FakeChain:
-    """90 blocks, of which a follower would begin with the 80th; one log in block 7 is malformed."""
+def make_chain(*, sends: int = 2, delivered: bool = False) -> FakeChain:
+    """90 blocks, of which a follower would begin with the 80th; one log in block 7 is malformed.
+
+    Sends that are not `delivered` are folded with their chunk, however many they are.
+    """
     chain = FakeChain(NETWORK)
     chain.grow(90, sends=sends)
+    if delivered:
+        chain.deliver(*range(1, 91))
     chain.spoil(7)
     return chain
 
@@ -71,7 +76,7 @@ def run(engine: Engine, chain: FakeChain, last: int = LAST) -> list[BackfillProg
 def stored(engine: Engine) -> dict[str, list[Any]]:
     """Everything a backfill writes, but for when."""
     with engine.connect() as conn:
-        tables: list[Table] = [blocks, evm_logs, oft_sent, movements]
+        tables: list[Table] = [blocks, evm_logs, oft_sent, oft_received, movements]
         rows = {table.name: sorted(map(repr, conn.execute(select(table)))) for table in tables}
         raised = select(alarms.c.chain, alarms.c.kind, alarms.c.subject, alarms.c.detail)
         return {**rows, "alarms": sorted(map(repr, conn.execute(raised)))}
@@ -86,14 +91,31 @@ def under_way(engine: Engine) -> list[Any]:
 @pytest.fixture
 def expected(engine: Engine, indexer_engine: Engine) -> dict[str, list[Any]]:
     """What the same range leaves when it is read and decoded log by log; then it is taken away."""
-    backfill(indexer_engine, make_chain(), NETWORK, Height(1), Height(LAST), ignore)
-    rows = stored(indexer_engine)
-    with engine.begin() as conn:
-        for table in (blocks, evm_logs, oft_sent, movements, alarms):
-            conn.execute(table.delete())
+    rows = _read_one_by_one(engine, indexer_engine, make_chain())
     assert len(rows["evm_logs"]) == 2 * LAST
     assert len(rows["oft_sent"]) == len(rows["movements"]) == 2 * LAST - 1
     assert len(rows["alarms"]) == 1
+    return rows
+
+
+@pytest.fixture
+def expected_of_delivered(engine: Engine, indexer_engine: Engine) -> dict[str, list[Any]]:
+    """As `expected`, of sends that are delivered."""
+    rows = _read_one_by_one(engine, indexer_engine, make_chain(delivered=True))
+    assert len(rows["evm_logs"]) == 4 * LAST
+    assert len(rows["movements"]) == 2 * LAST
+    assert all("'COMPLETED'" in row for row in rows["movements"])
+    return rows
+
+
+def _read_one_by_one(
+    engine: Engine, indexer_engine: Engine, chain: FakeChain
+) -> dict[str, list[Any]]:
+    backfill(indexer_engine, chain, NETWORK, Height(1), Height(LAST), ignore)
+    rows = stored(indexer_engine)
+    with engine.begin() as conn:
+        for table in (blocks, evm_logs, oft_sent, oft_received, movements, alarms):
+            conn.execute(table.delete())
     return rows
 
 
@@ -126,8 +148,8 @@ def test_repeated_backfill_gives_equal_rows(indexer_engine: Engine, expected: An
 
 
 @pytest.mark.usefixtures("small")
-def test_many_movements_are_folded_after_facts(indexer_engine: Engine, expected: Any):
-    reports = run(indexer_engine, make_chain())
+def test_many_movements_are_folded_after_facts(indexer_engine: Engine, expected_of_delivered: Any):
+    reports = run(indexer_engine, make_chain(delivered=True))
     steps = [progress.step for progress in reports]
     assert steps.count("facts") > 8
     assert steps.count("movements") > 4
@@ -137,7 +159,7 @@ def test_many_movements_are_folded_after_facts(indexer_engine: Engine, expected:
     assert facts == sorted(facts)
     assert folding == sorted(folding)
     assert (folding[-1], reports[-1].unfolded) == (1.0, 0)
-    assert stored(indexer_engine) == expected
+    assert stored(indexer_engine) == expected_of_delivered
     assert differences(indexer_engine, NETWORK) == []
 
 
@@ -168,7 +190,7 @@ def test_foreign_packets_are_not_stored(indexer_engine: Engine, expected: dict[s
 def test_chunk_size_follows_logs_read():
     chain = make_chain()
     chain.overhear(2)
-    chunk = chunks.chunk_of_range(config(), chain.read(Height(1), Height(4), []))
+    chunk = chunks.chunk_of_range(NETWORK, config(), chain.read(Height(1), Height(4), []))
     assert (chunk.events, chunk.read) == (8, 10)
 
 
@@ -230,8 +252,10 @@ def killing(after: int) -> Callable[[BackfillProgress], None]:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("commits", [1, 3])
-def test_killed_backfill_continues(indexer_engine: Engine, expected: Any, commits: int):
-    node, kills, done = FakeEvmNode(make_chain()), 0, 0
+def test_killed_backfill_continues(
+    indexer_engine: Engine, expected_of_delivered: Any, commits: int
+):
+    node, kills, done = FakeEvmNode(make_chain(delivered=True)), 0, 0
     with reading(node) as reader:
         while under_way(indexer_engine) or not kills:
             node.ranges.clear()
@@ -243,7 +267,7 @@ def test_killed_backfill_continues(indexer_engine: Engine, expected: Any, commit
             done = max([done, *(row[2] for row in under_way(indexer_engine))])
     assert kills > 15 / commits
     assert done == LAST
-    assert stored(indexer_engine) == expected
+    assert stored(indexer_engine) == expected_of_delivered
     assert differences(indexer_engine, NETWORK) == []
 
 
@@ -309,7 +333,7 @@ def test_second_backfill_is_refused(indexer_engine: Engine):
 
 @pytest.mark.usefixtures("small")
 def test_unfolded_movements_are_no_difference(indexer_engine: Engine):
-    chain = make_chain()
+    chain = make_chain(delivered=True)
     ingest_once(indexer_engine, chain, NETWORK)
     with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
         backfill(indexer_engine, reader, NETWORK, Height(1), Height(79), killing(5))
