@@ -334,7 +334,7 @@ def fold_oft(
 def oft_stage(
     events: Sequence[OftEvent], received: OftReceived | None
 ) -> tuple[MovementStage, str | None]:
-    """Stage of an OFT message, and why it waits: of events that are not deliveries, and its one."""
+    """Stage of an OFT message, and why it waits. `received` is its delivery, if there is one."""
     if received is not None:
         return "COMPLETED", None
     if _first(events, PacketVerified) is None:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from sqlalchemy import Column, Connection, Select, func, select, union_all
 
-from indexer.bridges.oft.events import PacketSent, PacketVerified
+from indexer.bridges.oft.events import OftReceived, PacketSent, PacketVerified
 from indexer.config.networks import Network
 from indexer.facts.columns_copy import CopyText, copy_text, text_of_frame
 from indexer.facts.queries import joined, rows_of
@@ -81,10 +81,13 @@ def _with(column: Column[str], parameter: str = "guids") -> Select[Any]:
     return select(column.label("guid")).where(column == any_in(parameter))
 
 
-_guid = {kind: EVENT_MAPPINGS[kind].table.c.guid for kind in (PacketSent, PacketVerified)}
+_guid = {
+    kind: EVENT_MAPPINGS[kind].table.c.guid for kind in (OftReceived, PacketSent, PacketVerified)
+}
 _KNOWN = rows_of(
     union_all(
         _with(movements.c.group_key),
+        _with(_guid[OftReceived]),
         _with(_guid[PacketVerified]),
         _with(message_status.c.group_key),
         _with(_guid[PacketSent]).group_by(_guid[PacketSent]).having(func.count() > 1),
@@ -93,5 +96,6 @@ _KNOWN = rows_of(
 )
 """Guids, perhaps repeated, of which more is stored than one send with its packet.
 
-`fold_oft` reads nothing else. Every stored send and delivery has a row, or is refolded later.
+That is all that `fold_oft` reads of such a send: an earlier send of the guid has a row, or is
+folded when its own backfill ends.
 """

@@ -1,6 +1,7 @@
 """A chunk: consecutive blocks of a chain and the COPY text of all their rows.
 
-It holds no event objects, so it is small, fits into a file, and costs the writer only the copying.
+It holds no event objects, so it is small, fits into a file, and costs the writer little more than
+the copying.
 """
 
 from collections import Counter
@@ -31,7 +32,8 @@ from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import BlockHash, ChainId, Height
 
 MAX_MOVEMENTS = 1_000
-"""Movements folded in their chunk's transaction; if a chunk has more, all are folded later."""
+"""Movements folded from events in their chunk's transaction; if a chunk has more, they are folded
+later. Sends that are alone do not count."""
 
 _BLOCK_FIELDS = [field.name for field in fields(Block)]
 _BLOCK_COLUMNS = [*(blocks.c[name] for name in _BLOCK_FIELDS), blocks.c.events]
@@ -69,7 +71,7 @@ class Chunk:
         return self.sends.size + sum(len(copied.text) for copied in self.copies)
 
     def write(self, conn: Connection) -> None:
-        """Append its rows, as part of the connection's transaction."""
+        """Append its rows, as part of the connection's transaction, except those of `sends`."""
         for copied in self.copies:
             copy_text(conn, copied)
 
@@ -148,8 +150,10 @@ def _movement_keys(
     for event_type, (mechanism, column) in KEY_FIELDS.items():
         frame = columnar.get(event_type.__name__)
         if frame is not None:
-            keys = frame.join(sends.rows, left_on=column, right_on="group_key", how="anti")[column]
-            if keys.n_unique() > MAX_MOVEMENTS:
+            keys = frame[column].drop_nulls().unique()
+            if mechanism == "oft":
+                keys = keys.filter(~keys.is_in(sends.rows["group_key"].implode()))
+            if len(keys) > MAX_MOVEMENTS:
                 return None
-            found.update((mechanism, key) for key in keys.drop_nulls().unique())
+            found.update((mechanism, key) for key in keys)
     return frozenset(found) if len(found) <= MAX_MOVEMENTS else None

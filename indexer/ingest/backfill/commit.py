@@ -23,7 +23,8 @@ from indexer.facts.alarms import clear_alarms_about, raise_alarm
 from indexer.facts.backfills import BackfillSpan, BackfillTotals
 from indexer.facts.cursors import read_cursor
 from indexer.facts.sessions import shared_transaction
-from indexer.ingest.backfill.chunks import MAX_MOVEMENTS, Chunk
+from indexer.ingest.backfill import chunks
+from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill_lease import busy_message
 from indexer.movements.mechanisms import affected_movements, stored_keys
 from indexer.movements.store import refold_movements
@@ -127,12 +128,12 @@ def _replace(conn: Connection, network: Network, now: BackfillSpan, chunk: Chunk
     new = chunk.movements or frozenset()
     new |= chunk.sends.append(conn, affected | new)
     folded = Height(min(now.folded, chunk.first - 1))
-    if chunk.movements is not None and len(new) <= MAX_MOVEMENTS:
+    if chunk.movements is not None and len(new - affected) <= chunks.MAX_MOVEMENTS:
         affected |= new
         folded = chunk.last if now.folded == now.done else now.folded
     refold_movements(conn, network, affected)
-    affected |= chunk.sends.keys
-    refold_affected(conn, network, before, affected, chunk.payments, rewound=True)
+    written = affected | chunk.sends.keys
+    refold_affected(conn, network, before, written, chunk.payments, rewound=True)
     return replace(now, done=chunk.last, folded=folded, events=now.events + chunk.events - again)
 
 

@@ -57,8 +57,8 @@ def backfill(
     """Read `first … last` and replace what is stored there.
 
     Continues an unfinished backfill of the same range. Movements are folded with their chunk, or
-    after all facts where they are many. The order book is a fold in ledger order, so it is rebuilt
-    once at the end when the range is the Stellar chain's.
+    after all facts where many have more events than their send. The order book is a fold in ledger
+    order, so it is rebuilt once at the end when the range is the Stellar chain's.
 
     Raises `RangeRefused` for a range that the follower still writes, `FollowerConflict` beside
     another backfill of the chain, and the reader's errors; committed chunks stay.

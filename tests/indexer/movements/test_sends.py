@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, Engine, insert
+from sqlalchemy.exc import OperationalError
 
 from indexer.bridges.oft.events import (
     OftReceived,
@@ -153,6 +154,10 @@ def delivered_before(conn: Connection) -> None:
     refold_movements(conn, NETWORK, [("oft", received.guid)])
 
 
+def delivered_and_not_folded(conn: Connection) -> None:
+    keep(conn, [make_oft_received()])
+
+
 def verified_before(conn: Connection) -> None:
     keep(conn, [make_packet_verified()])
 
@@ -174,7 +179,11 @@ def packet_before(conn: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", [delivered_before, verified_before, explained_before, sent_before, packet_before]
+    "before",
+    [
+        *(delivered_before, delivered_and_not_folded, verified_before, explained_before),
+        *(sent_before, packet_before),
+    ],
 )
 def test_send_of_which_more_is_stored_is_refolded(
     connection: Connection, before: Callable[[Connection], None]
@@ -185,6 +194,32 @@ def test_send_of_which_more_is_stored_is_refolded(
     refold_movements(connection, NETWORK, known)
     assert len(stored(connection)) == 2
     assert stored(connection) == fold_all_movements(connection, NETWORK)
+
+
+@pytest.mark.parametrize("event", [make_alert(), delivered()], ids=["alert", "packet delivered"])
+def test_events_that_change_no_send_are_no_reason_to_refold(
+    connection: Connection, event: Event
+) -> None:
+    keep(connection, [event])
+    assert append(connection, two_sends()) == set()
+    assert stored(connection) == fold_all_movements(connection, NETWORK)
+
+
+def test_append_waits_for_a_delivery_in_another_session(indexer_engine: Engine) -> None:
+    with indexer_engine.connect() as other, indexer_engine.connect() as conn:
+        delivery = other.begin()
+        delivered_before(other)
+        with conn.begin() as waiting:
+            conn.exec_driver_sql("SET LOCAL lock_timeout = '100ms'")
+            with pytest.raises(OperationalError, match="lock timeout"):
+                append(conn, two_sends())
+            waiting.rollback()
+        delivery.commit()
+        with conn.begin():
+            known = append(conn, two_sends())
+            assert known == {("oft", make_oft_sent().guid)}
+            refold_movements(conn, NETWORK, known)
+            assert stored(conn) == fold_all_movements(conn, NETWORK)
 
 
 def test_packet_of_another_range_is_found(connection: Connection) -> None:

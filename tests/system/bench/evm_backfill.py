@@ -187,7 +187,7 @@ def _floor(task: Task) -> Measured:
                 )
                 orjson.loads(answer.content)["result"]
             with conn.begin():
-                for copied in chunk.copies:
+                for copied in (*chunk.copies, chunk.sends.text):
                     copy_text(conn, copied)
         seconds, cpu = time.monotonic() - began, _cpu() - cpu
     reader.close()

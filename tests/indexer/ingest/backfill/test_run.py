@@ -12,17 +12,21 @@ from sqlalchemy import Engine, Table, func, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 
+from indexer.bridges.oft.events import OftReceived
 from indexer.chains.evm.reader import EvmReader
 from indexer.config.networks import EvmChain
 from indexer.decode.evm import event_topics
 from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
 from indexer.facts.checks import block_faults
+from indexer.facts.rows import EVENT_MAPPINGS, copy_into
 from indexer.ingest.backfill import BackfillProgress, backfill, chunks, commit, fetch
 from indexer.ingest.backfill_lease import backfill_lease
 from indexer.ingest.rebuild import differences
-from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
+from indexer.movements.store import refold_movements
+from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.factories.ingesting import ingest_once
+from tests.factories.transfers import make_oft_received, moved
 from tests.system.replay.serving import serving
 from warehouse_schema.engine import make_engine
 from warehouse_schema.events import oft_received, oft_sent
@@ -37,12 +41,13 @@ NETWORK = fake_network(confirmations=4, start_height=80)
 def make_chain(*, sends: int = 2, delivered: bool = False) -> FakeChain:
     """90 blocks, of which a follower would begin with the 80th; one log in block 7 is malformed.
 
-    Sends that are not `delivered` are folded with their chunk, however many they are.
+    `delivered` are the sends of every second block: the others are folded with their chunk, however
+    many they are.
     """
     chain = FakeChain(NETWORK)
     chain.grow(90, sends=sends)
     if delivered:
-        chain.deliver(*range(1, 91))
+        chain.deliver(*range(2, 91, 2))
     chain.spoil(7)
     return chain
 
@@ -100,11 +105,11 @@ def expected(engine: Engine, indexer_engine: Engine) -> dict[str, list[Any]]:
 
 @pytest.fixture
 def expected_of_delivered(engine: Engine, indexer_engine: Engine) -> dict[str, list[Any]]:
-    """As `expected`, of sends that are delivered."""
+    """As `expected`, of sends of which a half is delivered."""
     rows = _read_one_by_one(engine, indexer_engine, make_chain(delivered=True))
-    assert len(rows["evm_logs"]) == 4 * LAST
-    assert len(rows["movements"]) == 2 * LAST
-    assert all("'COMPLETED'" in row for row in rows["movements"])
+    assert len(rows["evm_logs"]) == 3 * LAST
+    assert len(rows["movements"]) == 2 * LAST - 1
+    assert sum("'COMPLETED'" in row for row in rows["movements"]) == LAST
     return rows
 
 
@@ -124,7 +129,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small chunks, whose movements are too many to be folded with them."""
     monkeypatch.setattr(fetch, "CHUNK_EVENTS", 10)
     monkeypatch.setattr(fetch, "FIRST_BLOCKS", 3)
-    monkeypatch.setattr(chunks, "MAX_MOVEMENTS", 4)
+    monkeypatch.setattr(chunks, "MAX_MOVEMENTS", 1)
     monkeypatch.setattr(commit, "FOLDED_EVENTS", 24)
 
 
@@ -160,6 +165,33 @@ def test_many_movements_are_folded_after_facts(indexer_engine: Engine, expected_
     assert folding == sorted(folding)
     assert (folding[-1], reports[-1].unfolded) == (1.0, 0)
     assert stored(indexer_engine) == expected_of_delivered
+    assert differences(indexer_engine, NETWORK) == []
+
+
+@pytest.mark.parametrize("most", [1, 1_000], ids=["later", "with their chunk"])
+def test_sends_delivered_before_are_folded(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch, most: int
+):
+    """Of every third block, on a chain that was read first; with `most`, more than fit a chunk."""
+    monkeypatch.setattr(chunks, "MAX_MOVEMENTS", most)
+    guids = [guid_of(height * 100, "main") for height in range(1, LAST + 1, 3)]
+    received = [
+        moved(replace(make_oft_received(), guid=guid), position=place)
+        for place, guid in enumerate(guids)
+    ]
+    mapping = EVENT_MAPPINGS[OftReceived]
+    with indexer_engine.begin() as conn:
+        copy_into(conn, mapping.columns, map(mapping.row, received))
+        refold_movements(conn, NETWORK, [("oft", guid) for guid in guids])
+    steps = {progress.step for progress in run(indexer_engine, make_chain())}
+    assert steps == ({"facts", "movements"} if most == 1 else {"facts"})
+    completed = select(func.count()).where(
+        movements.c.stage == "COMPLETED", movements.c.source_tx.is_not(None)
+    )
+    with indexer_engine.connect() as conn:
+        # The send of block 7 is malformed.
+        assert conn.scalar(completed) == len(guids) - 1
+        assert conn.scalar(select(func.count()).select_from(movements)) == 2 * LAST
     assert differences(indexer_engine, NETWORK) == []
 
 
