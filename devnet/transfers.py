@@ -24,6 +24,7 @@ from devnet.evm import EvmDevnet
 from devnet.evm_node import DevnetError
 from devnet.evm_sending import Receipt
 from devnet.progress import Progress
+from devnet.scenario import real_time
 from devnet.stellar.accounts import PASSPHRASE
 from devnet.stellar.client import DevnetClient
 from isthmus_client import (
@@ -194,7 +195,7 @@ class Plays:
         arrives: Holding,
     ) -> Played:
         began = time.monotonic()
-        quote, transfer = _started(
+        quote, transfer = self._started(
             who,
             lambda: who.api.quote(
                 route,
@@ -258,10 +259,30 @@ class Plays:
         outcome = self._stellar.outcome(tx)
         return set() if outcome is None else set(sent_packets(outcome))
 
+    def _started(self, who: Customer, quote: Callable[[], Quote]) -> tuple[Quote, Transfer]:
+        """A quote and its transfer.
+
+        On a busy machine a follower may be silent, or the last ledger old, for so long that the API
+        answers 503 for its chain: a client retries after `Retry-After`.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                quoted = quote()
+                return quoted, who.api.start_transfer(quoted.id, key=str(uuid4()))
+            except Unavailable as error:
+                self._move_chains()
+                time.sleep(error.retry_after or 1.0)
+        raise NotAsPlayed(f"{who.name}: the API was unavailable {_ATTEMPTS} times")
+
+    def _move_chains(self) -> None:
+        """A block and a ledger with nothing in them: where both come on demand, none else comes."""
+        self._evm.mine()
+        self._stellar.close_next_ledger(real_time)
+
     def _start_deposit(
         self, who: Customer, coin: Coin, amount: int, funding_mode: str = "direct"
     ) -> tuple[Quote, Transfer]:
-        return _started(
+        return self._started(
             who,
             lambda: who.api.quote(
                 f"{coin}-deposit",
@@ -455,15 +476,3 @@ def _does(envelope: TransactionEnvelope) -> str:
 def decimal(amount: int, chain: str) -> str:
     """Base units of a coin on that chain as a number of coins."""
     return f"{Decimal(amount).scaleb(-_DECIMALS[chain]):f}"
-
-
-def _started(who: Customer, quote: Callable[[], Quote]) -> tuple[Quote, Transfer]:
-    """A quote and its transfer. On a busy machine a follower may be silent for so long that the API
-    answers 503 for its chain: a client retries after `Retry-After`."""
-    for _ in range(_ATTEMPTS):
-        try:
-            quoted = quote()
-            return quoted, who.api.start_transfer(quoted.id, key=str(uuid4()))
-        except Unavailable as error:
-            time.sleep(error.retry_after or 1.0)
-    raise NotAsPlayed(f"{who.name}: the API was unavailable {_ATTEMPTS} times")

@@ -119,8 +119,8 @@ def test_invalid_copy_text_raises(connection: Connection):
         copy_text(connection, text_of_rows(columns, [("many",)]))
 
 
-def test_fact_and_day_tables_accept_copy():
+def test_facts_movements_and_days_accept_copy():
     others = {"blocks", "quarantined_ledgers", "evm_logs", "stellar_events"}
-    others |= {"provider_days", "market_days", "route_days"}
+    others |= {"movements", "provider_days", "market_days", "route_days"}
     assert others | {"oft_sent"} <= set(TABLES)
     assert len(TABLES) == len(others) + len(EVENT_TYPES)
