@@ -275,7 +275,10 @@ class Plays:
         raise NotAsPlayed(f"{who.name}: the API was unavailable {_ATTEMPTS} times")
 
     def _move_chains(self) -> None:
-        """A block and a ledger with nothing in them: where both come on demand, none else comes."""
+        """Make an empty block and an empty ledger: a world that makes them on demand has no others.
+
+        Without them a chain that stands still would be refused at each retry.
+        """
         self._evm.mine()
         self._stellar.close_next_ledger(real_time)
 

@@ -104,8 +104,9 @@ def verify(
         *_check_movements(story.movements, service, log),
         *_check_arrivals(story.movements, service),
     ]
-    progress = Progress(deadline_seconds)
-    ready = _wait_until_ready(service, progress, check=check, close_ledger=close_ledger)
+    ready = wait_until_ready(
+        service.api, check=check, close_ledger=close_ledger, deadline_seconds=deadline_seconds
+    )
     return [*problems, *_check_routes(service, log), *_check_chains(ready, service, log)]
 
 
@@ -149,19 +150,21 @@ def _reached(
     return there, shown, f"/readyz says {ready.as_json()}, wanted {dict(heights)}"
 
 
-def _wait_until_ready(
-    service: Service,
-    progress: Progress,
+def wait_until_ready(
+    api: Isthmus,
     *,
     check: Callable[[], None],
     close_ledger: Callable[[], None],
+    deadline_seconds: float,
 ) -> Readiness:
-    """Wait until both chains are healthy; the answer of `/readyz` that says so.
+    """Wait until all chains are healthy; the answer of `/readyz` that says so.
 
     The demo closes ledgers on demand, so on a busy machine the scenario's last one may be old
-    enough for the chain to stand still. Raises `NotCaughtUp` when an unhealthy chain has stopped.
+    enough for the chain to stand still. Raises `NotCaughtUp` when no height of an unhealthy chain
+    has changed for `deadline_seconds`.
     """
-    while not (ready := service.api.readiness()).is_ready:
+    progress = Progress(deadline_seconds)
+    while not (ready := api.readiness()).is_ready:
         progress.note({row.chain: row.height for row in ready.chains if row.reason is not None})
         if progress.has_stopped:
             raise NotCaughtUp(f"/readyz says {ready.code}: {ready.message}")

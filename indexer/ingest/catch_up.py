@@ -146,10 +146,10 @@ def _commit(
         proofs.record_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
         for subject, reason in chunk.undecodable:
             raise_alarm(conn, chunk.chain, store.UNDECODABLE, subject, reason)
-        keys = chunk.movements
+        sent, keys = chunk.sends.keys, chunk.movements
         if keys is None:
-            keys = frozenset(stored_keys(conn, *place) - chunk.sends.keys)
+            keys = frozenset(stored_keys(conn, *place) - sent)
         keys |= chunk.sends.append(conn, keys)
         refold_movements(conn, network, keys)
-        refold_affected(conn, network, (), keys | chunk.sends.keys, chunk.payments)
+        refold_affected(conn, network, (), keys | sent, chunk.payments)
         notify_ingested(conn, chunk.chain, chunk.last)

@@ -20,12 +20,12 @@ from indexer.bridges.oft.events import (
     PacketVerified,
 )
 from indexer.chains.events import Event
-from indexer.facts.rows import EVENT_MAPPINGS, copy_into
 from indexer.ingest.rebuild import fold_all_movements
 from indexer.movements.fold import Movement, OftEvent, fold_oft
 from indexer.movements.send_columns import movements_of_sends, sends_alone
 from indexer.movements.send_store import send_rows
 from indexer.movements.store import read_movements, refold_movements
+from tests.factories.stage_facts import keep
 from tests.factories.transfers import (
     BURN_KEY,
     NETWORK,
@@ -119,13 +119,6 @@ def test_recipient_is_written_as_by_the_fold(eid: int, send_to: Bytes32) -> None
     assert found == fold_oft(NETWORK, make_oft_sent().guid, events)
 
 
-def keep(conn: Connection, events: Sequence[Event]) -> None:
-    """Store events as facts."""
-    for each in events:
-        mapping = EVENT_MAPPINGS[type(each)]
-        copy_into(conn, mapping.columns, [mapping.row(each)])
-
-
 def two_sends() -> list[Event]:
     """A send with its packet, and one without."""
     first, second = make_oft_sent(), replace(moved(make_oft_sent(), position=2), guid=GUIDS[0])
@@ -134,7 +127,7 @@ def two_sends() -> list[Event]:
 
 def append(conn: Connection, events: Sequence[Event]) -> set[Any]:
     """Store a range of sends, and append its movements."""
-    keep(conn, events)
+    keep(conn, *events)
     return send_rows(NETWORK, sends_alone(frames(events), ())).append(conn, [])
 
 
@@ -150,16 +143,16 @@ def test_sends_that_are_alone_are_appended(connection: Connection) -> None:
 
 def delivered_before(conn: Connection) -> None:
     received = make_oft_received()
-    keep(conn, [received])
+    keep(conn, received)
     refold_movements(conn, NETWORK, [("oft", received.guid)])
 
 
 def delivered_and_not_folded(conn: Connection) -> None:
-    keep(conn, [make_oft_received()])
+    keep(conn, make_oft_received())
 
 
 def verified_before(conn: Connection) -> None:
-    keep(conn, [make_packet_verified()])
+    keep(conn, make_packet_verified())
 
 
 def explained_before(conn: Connection) -> None:
@@ -170,12 +163,12 @@ def explained_before(conn: Connection) -> None:
 
 def sent_before(conn: Connection) -> None:
     guid = make_oft_sent().guid
-    keep(conn, [moved(make_oft_sent(), position=5, height=90)])
+    keep(conn, moved(make_oft_sent(), position=5, height=90))
     refold_movements(conn, NETWORK, [("oft", guid)])
 
 
 def packet_before(conn: Connection) -> None:
-    keep(conn, [moved(make_packet_sent(send_to=EVM_RECIPIENT), position=5, height=90)])
+    keep(conn, moved(make_packet_sent(send_to=EVM_RECIPIENT), position=5, height=90))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +193,7 @@ def test_send_of_which_more_is_stored_is_refolded(
 def test_events_that_change_no_send_are_no_reason_to_refold(
     connection: Connection, event: Event
 ) -> None:
-    keep(connection, [event])
+    keep(connection, event)
     assert append(connection, two_sends()) == set()
     assert stored(connection) == fold_all_movements(connection, NETWORK)
 
@@ -224,7 +217,7 @@ def test_append_waits_for_a_delivery_in_another_session(indexer_engine: Engine) 
 
 def test_packet_of_another_range_is_found(connection: Connection) -> None:
     """A send without a packet in its range, of which one is stored."""
-    keep(connection, [replace(make_packet_sent(send_to=EVM_RECIPIENT), guid=GUIDS[0])])
+    keep(connection, replace(make_packet_sent(send_to=EVM_RECIPIENT), guid=GUIDS[0]))
     known = append(connection, two_sends()[2:])
     assert known == {("oft", GUIDS[0])}
 
