@@ -59,10 +59,10 @@ class ChainReader(Protocol):
 
 @runtime_checkable
 class ReadsFullLedgers(Protocol):
-    """A reader that can give a ledger of thousands of events as columns."""
+    """A reader that can give ledgers of thousands of events as columns."""
 
     def read_full(self, first: Height, last: Height, watched: Watched) -> "Range | LedgerColumns":
-        """As `ChainReader.read`; the newest ledger, alone, may come as columns."""
+        """As `ChainReader.read`, maybe not up to `last`; many events come as columns."""
 
 
 @runtime_checkable

@@ -179,7 +179,7 @@ def _decode_columns(chain: Chain, read: "LedgerColumns") -> _DecodedRange:
     with polars_errors_as_value_errors():
         columns = decode_frame(read.events, chain)
         payments = payments_among((), columns.events)
-    return _DecodedRange([read.block], columns.others, columns=columns, payments=payments)
+    return _DecodedRange(read.blocks, columns.others, columns=columns, payments=payments)
 
 
 def cursor_at(

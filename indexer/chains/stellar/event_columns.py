@@ -1,4 +1,4 @@
-"""Events of a full ledger as columns: a frame of them in place of an object for each.
+"""Events of full ledgers as columns: a frame of them in place of an object for each.
 
 A frame is made of what a node gave, without an error of its own: whatever is not as expected gives
 no frame, and the events are read one by one, which says what is wrong.
@@ -32,9 +32,9 @@ _PLACES = sorted({place for places in PARTIES.values() for place in places})
 
 @dataclass(frozen=True, slots=True)
 class LedgerColumns:
-    """A ledger, and our events in it in order."""
+    """Ledgers without a gap, and our events in them in order."""
 
-    block: Block
+    blocks: Sequence[Block]
     events: pl.DataFrame
     """The columns of a `StellarEvent`, except its chain. XDR is lower-case hex behind `0x`."""
 
@@ -84,40 +84,55 @@ def _hex(text: pl.Expr) -> pl.Expr:
 
 @polars_errors_as_value_errors()
 def ledger_columns(
-    chain: StellarChain, block: Block, records: pl.DataFrame, watched: Watched
+    chain: StellarChain, blocks: Sequence[Block], records: pl.DataFrame, watched: Watched
 ) -> LedgerColumns | None:
     """The wanted events (`filters.requested_events`) of a `record_frame`.
 
-    None when a record is not of the ledger, or was not asked for. Raises `ValueError`, `TypeError`
-    or `LookupError` only for a fault of ours.
+    Those of later ledgers are left out. None when a record is of an earlier one, or was not asked
+    for. Raises `ValueError`, `TypeError` or `LookupError` only for a fault of ours.
     """
     toid = pl.col("id").str.slice(0, 19).str.to_integer(dtype=pl.Int64, strict=False)
     index = pl.col("id").str.slice(20).str.to_integer(dtype=pl.Int64)
     is_expected = pl.all_horizontal(
-        pl.col("ledger") == block.height,
-        toid // 2**32 == block.height,
+        pl.col("ledger") >= blocks[0].height,
+        toid // 2**32 == pl.col("ledger"),
         index < 2**INDEX_BITS,
         pl.col("contractId").is_in(sorted(requested_contracts(chain))),
     ).fill_null(value=False)
-    if not records.select(is_expected.all()).item() or not _are_closed_at(block, records):
+    if not records.select(is_expected.all()).item():
         return None
-    events = records.sort("id").select(
-        height="ledger",
-        block_hash=pl.lit(block.hash),
-        tx_hash="txHash",
-        position=(toid % 2**32) * 2**INDEX_BITS + index,
-        block_time=pl.lit(block.time, dtype=pl.Int64),
-        event_id="id",
-        contract="contractId",
-        topics="topic",
-        value="value",
+    records = records.filter(pl.col("ledger") <= blocks[-1].height)
+    if not _are_closed_in(blocks, records):
+        return None
+    hashes = pl.DataFrame(
+        [(block.height, block.hash, block.time) for block in blocks],
+        schema={"ledger": pl.Int64, "block_hash": pl.String, "block_time": pl.Int64},
+        orient="row",
     )
-    return LedgerColumns(block, _wanted(chain, events, watched))
+    events = (
+        records.join(hashes, on="ledger")
+        .sort("id")
+        .select(
+            "block_hash",
+            "block_time",
+            height="ledger",
+            tx_hash="txHash",
+            position=(toid % 2**32) * 2**INDEX_BITS + index,
+            event_id="id",
+            contract="contractId",
+            topics="topic",
+            value="value",
+        )
+    )
+    return LedgerColumns(blocks, _wanted(chain, events, watched))
 
 
-def _are_closed_at(block: Block, records: pl.DataFrame) -> bool:
+def _are_closed_in(blocks: Sequence[Block], records: pl.DataFrame) -> bool:
+    """Whether each event was given with the close time of its ledger."""
+    times = {block.height: block.time for block in blocks}
+    given = records.select("ledger", "ledgerClosedAt").unique()
     try:
-        return all(unix_seconds(text) == block.time for text in records["ledgerClosedAt"].unique())
+        return all(unix_seconds(text) == times[height] for height, text in given.iter_rows())
     except ValueError:
         return False
 

@@ -4,7 +4,8 @@ getEvents gives no proof of its events; the reader compares them with the header
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.filters import EventFilter, event_filters
@@ -22,8 +23,16 @@ from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer, NodeBehind, RangeTooWide, RetentionGap
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash
 
+if TYPE_CHECKING:
+    import polars as pl
+
 FEWER_EVENTS = 1_000
 """Where a node refuses or cannot give as many."""
+MIN_COLUMNAR = 1_000
+"""Events that are read as columns: fewer cost no more as objects, without polars."""
+MAX_COLLECTED = 20_000
+"""Events of several ledgers that are held at once: some 40 MB, and twice as much while the next
+ones are requested. Three ledgers of 6,000 events."""
 
 
 class EventNode(StellarRpc):
@@ -62,6 +71,37 @@ class EventRecord(NamedTuple):
 
 EventPage: TypeAlias = list[Mapping[str, Any]]
 """Events as a node gives them, without those of failed calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedEvents:
+    """All events of a range of ledgers, and maybe some behind."""
+
+    last: Height
+    """The range's last ledger."""
+    page: EventPage
+    columns: "pl.DataFrame | None"
+    """The same as `event_columns.record_frame`, where they are many."""
+
+
+def collect_events(
+    node: EventNode, chain: StellarChain, first: Height, last: Height
+) -> CollectedEvents:
+    """The events of `event_pages` at once.
+
+    Raises `RangeTooWide` for more than `MAX_COLLECTED` of several ledgers.
+    """
+    found: EventPage = []
+    for page in event_pages(node, chain, first, last):
+        found += page
+        if first < last and len(found) > MAX_COLLECTED:
+            raise RangeTooWide(f"{chain.id}: {first} to {last} has over {MAX_COLLECTED} events")
+    if len(found) < MIN_COLUMNAR:
+        return CollectedEvents(last, found, None)
+    # Imported here: polars takes 40 MB and a tenth of a second.
+    from indexer.chains.stellar.event_columns import record_frame
+
+    return CollectedEvents(last, found, record_frame(found))
 
 
 def event_pages(

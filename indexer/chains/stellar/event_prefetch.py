@@ -1,62 +1,48 @@
-"""The events of a new Stellar ledger, requested in a thread while its header is on its way."""
+"""The events of the next Stellar ledgers, requested in a thread meanwhile."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from indexer.chains.stellar.event_pages import EventNode, EventPage, event_pages
+from indexer.chains.stellar.event_pages import CollectedEvents, EventNode, collect_events
 from indexer.config.networks import StellarChain
 from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import Height
 
-if TYPE_CHECKING:
-    import polars as pl
-
-MIN_COLUMNAR = 1_000
-"""Events of a ledger that are read as columns: fewer cost no more as objects, without polars."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventsAhead:
-    """The events of a ledger that were requested ahead."""
-
-    page: EventPage
-    columns: "pl.DataFrame | None"
-    """The same as `event_columns.record_frame`, where they are many."""
-
 
 class EventPrefetch:
-    """Requests the events of a new ledger.
+    """Requests the events of ledgers before they are read.
 
-    getLedgers sends a ledger's whole meta with its header, which takes as long as the events of a
-    full ledger.
+    At the head their header is on its way meanwhile: getLedgers sends a ledger's whole meta with
+    it, which takes as long as the events of a full ledger. Behind the head, the ledgers before
+    them are decoded and written.
     """
 
     def __init__(self, chain: StellarChain) -> None:
         self._chain = chain
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="event-prefetch")
-        self._started: tuple[EventNode, Height, Future[EventsAhead]] | None = None
+        self._started: tuple[EventNode, Height, Height, Future[CollectedEvents]] | None = None
 
-    def start(self, node: EventNode, height: Height) -> None:
-        """Request the events of a ledger that the node has; those of an earlier one are dropped.
+    def start(self, node: EventNode, first: Height, last: Height) -> None:
+        """Request the events of ledgers that the node has, unless it was done already.
 
-        Nothing is requested while an earlier request is still running: what one node delays must
-        not delay the answer of another.
+        Those of an earlier request are dropped, but nothing is requested while it is still running:
+        what one node delays must not delay the answer of another.
         """
-        if self._started is not None and not self._started[2].done():
-            return
-        events = self._executor.submit(_ledger_events, node, self._chain, height)
-        self._started = (node, height, events)
+        if self._started is not None:
+            asked, begin, _, events = self._started
+            if (asked, begin) == (node, first) or not events.done():
+                return
+        events = self._executor.submit(collect_events, node, self._chain, first, last)
+        self._started = (node, first, last, events)
 
-    def take(self, node: EventNode, first: Height, last: Height) -> EventsAhead | None:
-        """The events of that ledger, once; None for another range or node.
+    def take(self, node: EventNode, first: Height, last: Height) -> CollectedEvents | None:
+        """The events of ledgers from `first` on, maybe not up to `last`, once.
 
-        Raises what the request raised.
+        None when none were requested of them and this node. Raises what the request raised.
         """
         if self._started is None:
             return None
-        asked, height, events = self._started
-        if (node, first, last) != (asked, height, height):
+        asked, begin, end, events = self._started
+        if (asked, begin) != (node, first) or end > last:
             return None
         self._started = None
         with waiting("node"):
@@ -65,13 +51,3 @@ class EventPrefetch:
     def close(self) -> None:
         """Start nothing more."""
         self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _ledger_events(node: EventNode, chain: StellarChain, height: Height) -> EventsAhead:
-    page = [each for page in event_pages(node, chain, height, height) for each in page]
-    if len(page) < MIN_COLUMNAR:
-        return EventsAhead(page, None)
-    # Imported here: polars takes 40 MB and a tenth of a second.
-    from indexer.chains.stellar.event_columns import record_frame
-
-    return EventsAhead(page, record_frame(page))

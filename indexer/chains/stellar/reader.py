@@ -6,7 +6,7 @@ Closed ledgers never change, so headers are cached.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from indexer.chains.http.node_pool import NodePool, PooledNode
@@ -17,10 +17,12 @@ from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.raw import Upgrade
 from indexer.chains.stellar.event_pages import (
     EventNode,
+    EventPage,
+    collect_events,
     event_pages,
     event_records,
 )
-from indexer.chains.stellar.event_prefetch import EventPrefetch, EventsAhead
+from indexer.chains.stellar.event_prefetch import EventPrefetch
 from indexer.chains.stellar.filters import requested_contracts, requested_events
 from indexer.chains.stellar.ledger_window import ledger_window, range_errors
 from indexer.chains.stellar.node_version import check_software, upgrade_ahead
@@ -85,6 +87,8 @@ class StellarReader:
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
         self._prefetch = EventPrefetch(chain)
+        self._next: tuple[Height, int] | None = None
+        """The ledger after the range that was read last, and how many ledgers were wanted then."""
         self._schedule = PollSchedule(chain.block_seconds)
 
     def close(self) -> None:
@@ -112,8 +116,7 @@ class StellarReader:
             node = self._nodes.current
             _, latest = ledger_window(node, self.chain)
             if self._head is None or latest > self._head.height:
-                if self._head is not None and latest == self._head.height + 1:
-                    self._prefetch.start(node, latest)
+                self._request_ahead(latest)
                 self._head = self._blocks(latest, latest)[0]
             return self._head
 
@@ -125,21 +128,32 @@ class StellarReader:
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last` (`filters.py`)."""
-        return self._ask(lambda: self._read(first, last, watched, self._events_ahead(first, last)))
+
+        def read() -> Range:
+            pages = event_pages(self._nodes.current, self._chain, first, last)
+            return self._range(self._linked(first, last), pages, watched)
+
+        return self._ask(read)
 
     def read_full(self, first: Height, last: Height, watched: Watched) -> "Range | LedgerColumns":
-        """As `read`; the newest ledger as columns, if it is full."""
+        """As `read`, maybe not up to `last`; as columns, if there are many events."""
 
         def read() -> "Range | LedgerColumns":
-            ahead = self._events_ahead(first, last)
-            if ahead is not None and ahead.columns is not None:
+            node = self._nodes.current
+            events = self._prefetch.take(node, first, last)
+            if events is None:
+                events = collect_events(node, self._chain, first, last)
+            blocks = self._linked(first, events.last)
+            self._next = (Height(events.last + 1), last - first + 1)
+            if self._head is not None:
+                self._request_ahead(self._head.height)
+            if events.columns is not None:
                 from indexer.chains.stellar.event_columns import ledger_columns
 
-                [block] = self._blocks(first, last)
-                columns = ledger_columns(self._chain, block, ahead.columns, watched)
+                columns = ledger_columns(self._chain, blocks, events.columns, watched)
                 if columns is not None:
                     return columns
-            return self._read(first, last, watched, ahead)
+            return self._range(blocks, [events.page], watched)
 
         return self._ask(read)
 
@@ -161,24 +175,26 @@ class StellarReader:
             if head.height > above:
                 return head
 
-    def _events_ahead(self, first: Height, last: Height) -> EventsAhead | None:
-        return self._prefetch.take(self._nodes.current, first, last)
+    def _request_ahead(self, latest: Height) -> None:
+        """Request the events behind the range that was read last, up to a ledger of the node."""
+        if self._next is not None and self._next[0] <= latest:
+            first, count = self._next
+            last = Height(min(latest, first + count - 1))
+            self._prefetch.start(self._nodes.current, first, last)
 
-    def _read(
-        self, first: Height, last: Height, watched: Watched, ahead: EventsAhead | None
-    ) -> Range:
+    def _linked(self, first: Height, last: Height) -> list[Block]:
         blocks = self._blocks(first, last)
         check_linked(blocks)
+        return blocks
+
+    def _range(
+        self, blocks: Sequence[Block], pages: Iterable[EventPage], watched: Watched
+    ) -> Range:
         by_height = {block.height: block for block in blocks}
         found: dict[str, StellarEvent] = {}
         requested = requested_contracts(self._chain)
-        pages = (
-            event_pages(self._nodes.current, self._chain, first, last)
-            if ahead is None
-            else [ahead.page]
-        )
         for page in pages:
-            records = event_records(page, last)
+            records = event_records(page, blocks[-1].height)
             events = [record.in_block(by_height.get(record.event_id.ledger)) for record in records]
             # One page at a time: a token may have more events than fit into memory.
             wrong = [event for event in events if event.contract not in requested]

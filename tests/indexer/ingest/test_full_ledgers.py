@@ -1,6 +1,7 @@
-"""A follower of Stellar stores the same rows of a new ledger, as columns and one by one."""
+"""A follower of Stellar stores the same rows of ledgers, as columns and one by one."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -9,7 +10,7 @@ from polars.exceptions import ComputeError
 from sqlalchemy import insert, select
 from sqlalchemy.engine import URL
 
-from indexer.chains.stellar import event_columns, event_prefetch
+from indexer.chains.stellar import event_columns, event_pages
 from indexer.chains.stellar.reader import StellarReader
 from indexer.facts import columns_decode
 from indexer.ingest import ranges
@@ -61,10 +62,10 @@ class Followed:
             rows = [{"chain": CHAIN, "address": each, "reason": "payer"} for each in watched]
             conn.execute(insert(watched_addresses), rows)
 
-    def look(self) -> None:
-        """Bring in what is new."""
-        self._patched.setattr(event_prefetch, "MIN_COLUMNAR", self._least)
-        follow_up(self.engine, self._reader, NETWORK)
+    def look(self, ledgers: int = 200) -> None:
+        """Bring in what is new, so many ledgers in one transaction."""
+        self._patched.setattr(event_pages, "MIN_COLUMNAR", self._least)
+        follow_up(self.engine, self._reader, NETWORK, ledgers=ledgers)
 
     def contents(self) -> dict[str, list[str]]:
         """All rows, but for a quote that ends by this machine's clock."""
@@ -118,6 +119,29 @@ def test_columns_store_the_rows_of_events(
         columnar.look()
         plain.look()
     assert len(heights) == 8
+    assert {len(each) for each in heights} == {1}
+    _assert_same(columnar, plain, heights)
+
+
+@pytest.mark.parametrize("ledgers", [2, 3, 200])
+def test_ledgers_behind_are_the_same_rows(
+    market: Market,
+    both: tuple[Followed, Followed],
+    monkeypatch: pytest.MonkeyPatch,
+    ledgers: int,
+) -> None:
+    columnar, plain = both
+    heights = spied(monkeypatch)
+    for _ in play(market):
+        pass
+    columnar.look(ledgers)
+    plain.look(ledgers)
+    assert 1 < len(heights[0]) <= ledgers
+    assert sum(map(len, heights)) == 8
+    _assert_same(columnar, plain, heights)
+
+
+def _assert_same(columnar: Followed, plain: Followed, heights: list[list[int]]) -> None:
     assert columnar.contents() == plain.contents()
     assert differences(columnar.engine, NETWORK) == []
     with columnar.engine.connect() as conn:
@@ -125,18 +149,18 @@ def test_columns_store_the_rows_of_events(
         assert {row.event for row in conn.execute(select(stellar_events))} > {"AssetMovement"}
         [transfer] = conn.execute(select(transfer_states))
         assert transfer.stage == "COMPLETED"
-        counted = select(blocks.c.events).where(blocks.c.height.in_(heights))
+        counted = select(blocks.c.events).where(blocks.c.height.in_(chain.from_iterable(heights)))
         assert all(conn.scalars(counted))
 
 
-def spied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Heights that are read as columns from now on."""
-    heights: list[int] = []
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Heights of each range that is read as columns from now on."""
+    heights: list[list[int]] = []
     real = ranges._decode_columns
 
-    def spy(chain: Any, read: Any) -> Any:
-        heights.append(read.block.height)
-        return real(chain, read)
+    def spy(of: Any, read: Any) -> Any:
+        heights.append([block.height for block in read.blocks])
+        return real(of, read)
 
     monkeypatch.setattr(ranges, "_decode_columns", spy)
     return heights

@@ -69,6 +69,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,
     "stellar_ledgers": stellar_ledgers.measure,
+    "stellar_ledgers_behind": stellar_ledgers.measure_behind,
     "stellar_ledgers_beside_gets": stellar_ledgers.measure_beside_gets,
     "book_rebuild": book_rebuild.measure,
     "deposit_gas": deposit_gas.measure,

@@ -11,15 +11,16 @@ number; a million events take 1 GB of memory in this process.
 
 `stellar_ledgers_beside_gets` is the same beside 500 `GET`s of the order book a second, of two
 workers of the API and 200 offers. `gets_p99_ratio` is their p99 by that of as many `GET`s just
-before, while no ledger closes.
+before, while no ledger closes. `stellar_ledgers_behind` is about as many ledgers that are all there
+at once, as after an outage.
 """
 
 import gc
 import os
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -62,19 +63,47 @@ ACCOUNTS = 20_000
 WARM_UP = 4
 """Ledgers before those that count."""
 TIMEOUT_SECONDS = 120.0
+"""Without a commit."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A follower that has read the first `WARM_UP` ledgers."""
+
+    supervisor: Supervisor
+    settings: Settings
+    node: LedgerNode
+    ledgers: Sequence[FullLedger]
+    """Those that count."""
+    seconds: float
+    """Between two of them."""
+    commits: Commits
+    follower: int
+    """Its process id."""
+    server: int
+    """Postgres's process id."""
+
+    def used(self) -> tuple[float, float]:
+        """Processor seconds of the follower and of Postgres so far."""
+        return processor_seconds(self.follower), family_seconds(self.server)
 
 
 def measure() -> dict[str, Any]:
     """Ledgers alone."""
-    return _measure(beside_gets=False)
+    return _measure(_at_their_pace)
 
 
 def measure_beside_gets() -> dict[str, Any]:
     """Ledgers beside `GET`s of the order book."""
-    return _measure(beside_gets=True)
+    return _measure(_beside_gets)
 
 
-def _measure(*, beside_gets: bool) -> dict[str, Any]:
+def measure_behind() -> dict[str, Any]:
+    """Ledgers that are all there at once."""
+    return _measure(_all_at_once)
+
+
+def _measure(figures_of: Callable[[_Run], dict[str, Any]]) -> dict[str, Any]:
     # Taken out of the environment: the follower refuses what is no setting of its own.
     count = int(os.environ.pop("ISTHMUS_BENCH_LEDGERS", LEDGERS))
     seconds = float(os.environ.pop("ISTHMUS_BENCH_LEDGER_SECONDS", LEDGER_SECONDS))
@@ -89,8 +118,17 @@ def _measure(*, beside_gets: bool) -> dict[str, Any]:
             network = replace(settings.network, stellar=chain)
             settings = replace(settings, network=network, nodes={chain.id: (url,)})
             _watch(settings)
-            reads = BookReads(supervisor, settings) if beside_gets else None
-            figures = _follow(supervisor, settings, node, ledgers, seconds, reads)
+            commits = Commits(settings, chain.id)
+            commits.start()
+            child = supervisor.run(follower(chain.id, environment(settings)))
+            _close(node, ledgers[1:WARM_UP], seconds)
+            _await(supervisor, commits, node.latest)
+            counted = ledgers[WARM_UP:]
+            postgres = _postmaster(settings)
+            run = _Run(supervisor, settings, node, counted, seconds, commits, child.pid, postgres)
+            figures = figures_of(run) | {"peak_rss_mb": _peak_megabytes(child.pid)}
+            child.stop()
+            commits.stop()
         engine = open_engine(settings, "analyst")
         _check(engine, ledgers)
         engine.dispose()
@@ -106,45 +144,48 @@ def _measure(*, beside_gets: bool) -> dict[str, Any]:
     }
 
 
-def _follow(
-    supervisor: Supervisor,
-    settings: Settings,
-    node: LedgerNode,
-    ledgers: Sequence[FullLedger],
-    seconds: float,
-    reads: BookReads | None,
-) -> dict[str, Any]:
-    chain = settings.network.stellar.id
-    commits = Commits(settings, chain)
-    commits.start()
-    child = supervisor.run(follower(chain, environment(settings)))
-    _close(node, ledgers[1:WARM_UP], seconds)
-    _await(supervisor, commits, node.latest)
+def _at_their_pace(run: _Run) -> dict[str, Any]:
+    return _paced(run, None)
+
+
+def _beside_gets(run: _Run) -> dict[str, Any]:
+    return _paced(run, BookReads(run.supervisor, run.settings))
+
+
+def _paced(run: _Run, reads: BookReads | None) -> dict[str, Any]:
     if reads is not None:
-        reads.begin((len(ledgers) - WARM_UP) * seconds)
-    server = _postmaster(settings)
-    used, used_by_server = processor_seconds(child.pid), family_seconds(server)
-    print_line(f"closing {len(ledgers) - WARM_UP} ledgers at {seconds} s")
-    there = _close(node, ledgers[WARM_UP:], seconds)
-    last, ended = commits.seen[-1][0], time.monotonic()
+        reads.begin(len(run.ledgers) * run.seconds)
+    before = run.used()
+    print_line(f"closing {len(run.ledgers)} ledgers at {run.seconds} s")
+    there = _close(run.node, run.ledgers, run.seconds)
+    last, ended = run.commits.seen[-1][0], time.monotonic()
     read_figures = {} if reads is None else reads.finish()
-    _await(supervisor, commits, node.latest)
-    used = processor_seconds(child.pid) - used
-    used_by_server = family_seconds(server) - used_by_server
-    peak = _peak_megabytes(child.pid)
-    child.stop()
-    commits.stop()
-    delays = [commits.when(height) - at for height, at in there]
-    count = len(there)
+    _await(run.supervisor, run.commits, run.node.latest)
+    delays = [run.commits.when(height) - at for height, at in there]
     return {
-        "cpu_s_per_ledger": round(used / count, 3),
-        "postgres_cpu_s_per_ledger": round(used_by_server / count, 3),
+        **_used_per_ledger(run, before),
         "p50_ms": milliseconds(percentile(delays, 0.50)),
         "p99_ms": milliseconds(percentile(delays, 0.99)),
-        "lag_ledgers": node.latest - last,
-        "lag_s": round(max(0.0, commits.when(node.latest) - ended), 2),
-        "peak_rss_mb": peak,
+        "lag_ledgers": run.node.latest - last,
+        "lag_s": round(max(0.0, run.commits.when(run.node.latest) - ended), 2),
         **read_figures,
+    }
+
+
+def _all_at_once(run: _Run) -> dict[str, Any]:
+    before, began = run.used(), time.monotonic()
+    run.node.latest = run.ledgers[-1].height
+    _await(run.supervisor, run.commits, run.node.latest)
+    took = run.commits.when(run.node.latest) - began
+    return {**_used_per_ledger(run, before), "s_per_ledger": round(took / len(run.ledgers), 3)}
+
+
+def _used_per_ledger(run: _Run, before: tuple[float, float]) -> dict[str, Any]:
+    (follower_before, server_before), (follower_after, server_after) = before, run.used()
+    count = len(run.ledgers)
+    return {
+        "cpu_s_per_ledger": round((follower_after - follower_before) / count, 3),
+        "postgres_cpu_s_per_ledger": round((server_after - server_before) / count, 3),
     }
 
 
@@ -163,10 +204,12 @@ def _close(
 
 
 def _await(supervisor: Supervisor, commits: Commits, height: int) -> None:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    progress, deadline = 0, time.monotonic() + TIMEOUT_SECONDS
     while not commits.reached(height):
+        if len(commits.seen) > progress:
+            progress, deadline = len(commits.seen), time.monotonic() + TIMEOUT_SECONDS
         if time.monotonic() > deadline:
-            raise TimeoutError(f"ledger {height} is not committed after {TIMEOUT_SECONDS} s")
+            raise TimeoutError(f"ledger {height}: no commit for {TIMEOUT_SECONDS} s")
         supervisor.wait(0.05)
 
 

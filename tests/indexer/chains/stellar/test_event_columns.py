@@ -1,4 +1,4 @@
-"""A new ledger read as columns holds the events that are read one by one, or none is made."""
+"""Ledgers read as columns hold the events that are read one by one, or no columns are made."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,8 +7,9 @@ import pytest
 from stellar_sdk import scval
 
 from indexer.chains.ports import Range, StellarEvent
-from indexer.chains.stellar import event_prefetch
+from indexer.chains.stellar import event_pages
 from indexer.chains.stellar.event_columns import LedgerColumns, events_from_frame
+from indexer.chains.stellar.event_pages import EventNode
 from indexer.chains.stellar.reader import StellarReader
 from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable
 from tests.factories.stellar_events import account, contract, make_asset_event, make_escrow_event
@@ -23,7 +24,7 @@ Change = Callable[[list[dict[str, Any]]], None]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_prefetch, "MIN_COLUMNAR", 1)
+    monkeypatch.setattr(event_pages, "MIN_COLUMNAR", 1)
 
 
 @pytest.fixture
@@ -40,15 +41,10 @@ def reader(node: FakeStellarNode) -> Iterator[StellarReader]:
 
 
 def asset_event(name: str, *parties: str, number: int, **given: Any) -> StellarEvent:
-    where: dict[str, Any] = {
-        "ledger": NEW,
-        "transaction": 1 + number,
-        "index": number,
-        "chain": CHAIN.id,
-    }
-    event: dict[str, Any] = {"data": scval.to_int128(5), **given}
-    event |= {"asset": USDC, "emitter": CHAIN.usdc_contract}
-    return make_asset_event(name, *parties, **event, **where)
+    where: dict[str, Any] = {"ledger": NEW, "transaction": 1 + number, "index": number}
+    event: dict[str, Any] = {"data": scval.to_int128(5), **where, **given}
+    event |= {"asset": USDC, "emitter": CHAIN.usdc_contract, "chain": CHAIN.id}
+    return make_asset_event(name, *parties, **event)
 
 
 EVENTS = [
@@ -69,8 +65,7 @@ EVENTS = [
 def read_new(
     node: FakeStellarNode, reader: StellarReader, watched: list[str]
 ) -> Range | LedgerColumns:
-    """The ledger after the newest one that the reader saw."""
-    reader.head()
+    """The ledger of `EVENTS`."""
     node.close_ledger()
     head = reader.head().height
     return reader.read_full(head, head, watched)
@@ -94,7 +89,7 @@ def test_columns_hold_the_events_that_are_read(
     assert isinstance(found, LedgerColumns)
     assert len(node.requests("getEvents")) == 1
     read = reader.read(Height(NEW), Height(NEW), watched)
-    assert (found.block,) == read.blocks
+    assert tuple(found.blocks) == read.blocks
     assert tuple(events_from_frame(found.events, CHAIN.id)) == read.events
     assert len(read.events) >= 2
 
@@ -118,21 +113,42 @@ def test_failed_call_is_left_out(node: FakeStellarNode, reader: StellarReader) -
     assert found.events["event_id"].to_list() == [EVENTS[0].event_id]
 
 
-def test_other_ranges_are_events(node: FakeStellarNode, reader: StellarReader) -> None:
+def test_columns_of_several_ledgers(node: FakeStellarNode, reader: StellarReader) -> None:
+    """Each event has the hash and the time of its own; one between is empty."""
+    ledgers = (NEW - 4, NEW - 3, NEW - 1)
+    node.emit(*(asset_event("transfer", ALICE, BOB, number=n, ledger=n) for n in ledgers))
     node.emit(*EVENTS)
-    assert isinstance(read_new(node, reader, [ALICE]), LedgerColumns)
-    assert isinstance(reader.read_full(Height(NEW), Height(NEW), [ALICE]), Range)
     node.close_ledger()
-    head = reader.head().height
-    found = reader.read_full(Height(NEW), head, [ALICE])
-    assert isinstance(found, Range)
-    assert {event.seen.height for event in found.events} == {NEW}
+    first, last = Height(NEW - 3), Height(NEW - 1)
+    found = reader.read_full(first, last, [ALICE])
+    read = reader.read(first, last, [ALICE])
+    assert isinstance(found, LedgerColumns)
+    assert tuple(found.blocks) == read.blocks
+    assert tuple(events_from_frame(found.events, CHAIN.id)) == read.events
+    assert [event.seen.height for event in read.events] == [NEW - 3, NEW - 1]
+
+
+@pytest.mark.parametrize("per_call", [1, 2, 5])
+def test_pages_behind_the_last_ledger_are_left_out(
+    node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch, per_call: int
+) -> None:
+    """A page that continues another one has no end."""
+    monkeypatch.setattr(EventNode, "events_per_call", per_call)
+    node.emit(*(asset_event("transfer", ALICE, BOB, number=n, ledger=NEW - 1) for n in range(3)))
+    node.emit(*EVENTS)
+    node.close_ledger()
+    first, last = Height(NEW - 2), Height(NEW - 1)
+    found = reader.read_full(first, last, [ALICE])
+    assert isinstance(found, LedgerColumns)
+    read = reader.read(first, last, [ALICE])
+    assert tuple(events_from_frame(found.events, CHAIN.id)) == read.events
+    assert len(read.events) == 3
 
 
 def test_few_events_stay_events(
     node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_prefetch, "MIN_COLUMNAR", len(EVENTS) + 1)
+    monkeypatch.setattr(event_pages, "MIN_COLUMNAR", len(EVENTS) + 1)
     node.emit(*EVENTS)
     assert isinstance(read_new(node, reader, [ALICE]), Range)
     assert len(node.requests("getEvents")) == 1
@@ -189,6 +205,10 @@ REFUSED: dict[str, Change] = {
     "ledger that is a flag": setting(ledger=True),
     "no contract": setting(contractId=None),
     "no value": setting(value=None),
+    "ledger before the one asked for": setting(
+        ledger=NEW - 1, id=f"{(NEW - 1) << 32:019d}-0000000000"
+    ),
+    "ledger behind it, which its id does not say": setting(ledger=NEW + 1),
     "one event in two ways": second_way,
 }
 
@@ -208,8 +228,13 @@ READ: dict[str, Change] = {
     "hash in upper case": setting(txHash="AB" * 32),
     "no topics": setting(topic=None),
     "an empty list of topics": setting(topic=[]),
-    "an event of the next ledger": lambda records: records.append(
-        {**records[-1], "ledger": NEW + 1, "id": f"{(NEW + 1) << 32:019d}-0000000000"}
+    "an event of the next ledger that was not asked for": lambda records: records.append(
+        {
+            **records[-1],
+            "ledger": NEW + 1,
+            "id": f"{(NEW + 1) << 32:019d}-0000000000",
+            "contractId": contract("foreign"),
+        }
     ),
 }
 

@@ -1,0 +1,184 @@
+"""Events that are requested before their ledgers are read are the same, and requested once."""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from indexer.chains.ports import Range
+from indexer.chains.stellar import event_pages
+from indexer.chains.stellar.reader import StellarReader
+from indexer.errors import NodeUnavailable, RangeTooWide
+from tests.factories.stellar_events import make_escrow_event
+from tests.factories.stellar_node import FakeStellarNode, RpcError, serving
+from tests.indexer.chains.stellar.test_reader import CHAIN
+from warehouse_schema.identifiers import Height
+
+LATEST = 20
+EVENTS = [
+    make_escrow_event("deposit", ledger=ledger, chain=CHAIN.id)
+    for ledger in range(LATEST - 5, LATEST + 5)
+]
+"""One of each ledger."""
+
+
+@pytest.fixture
+def node() -> Iterator[FakeStellarNode]:
+    with serving(FakeStellarNode(latest=LATEST)) as node:
+        node.emit(*EVENTS)
+        yield node
+
+
+@pytest.fixture
+def reader(node: FakeStellarNode) -> Iterator[StellarReader]:
+    reader = StellarReader(CHAIN, [node.url], timeout=5)
+    yield reader
+    reader.close()
+
+
+def read(reader: StellarReader, first: int, last: int) -> list[int]:
+    """Ledgers of the events that are read."""
+    found = reader.read_full(Height(first), Height(last), [])
+    assert isinstance(found, Range)
+    heights = [block.height for block in found.blocks]
+    assert heights == list(range(first, heights[-1] + 1))
+    assert [event.seen.height for event in found.events] == heights
+    return heights
+
+
+def close_ledgers(node: FakeStellarNode, reader: StellarReader, count: int = 1) -> int:
+    """The head after more ledgers, of a reader that has read the one before."""
+    reader.head()
+    read(reader, LATEST, LATEST)
+    for _ in range(count):
+        node.close_ledger()
+    return reader.head().height
+
+
+def requested(node: FakeStellarNode) -> list[tuple[int, int]]:
+    """First and last ledger of each request."""
+    return [(call["startLedger"], call["endLedger"] - 1) for call in node.requests("getEvents")]
+
+
+def test_events_of_new_head_are_requested_once(
+    node: FakeStellarNode, reader: StellarReader
+) -> None:
+    assert close_ledgers(node, reader) == 21
+    # The header is there: so the request came before.
+    assert read(reader, 21, 21) == [21]
+    assert requested(node) == [(20, 20), (21, 21)]
+    assert read(reader, 21, 21) == [21]
+    assert requested(node) == [(20, 20), (21, 21), (21, 21)]
+
+
+def test_ledgers_that_closed_meanwhile_are_read_next(
+    node: FakeStellarNode, reader: StellarReader
+) -> None:
+    """At least the first of them, of which the events are there."""
+    reader.head()
+    assert read(reader, LATEST - 1, LATEST) == [19, 20]
+    node.close_ledger()
+    reader.head()
+    node.close_ledger()
+    reader.head()
+    assert read(reader, 21, 22) == [21]
+    assert read(reader, 22, 22) == [22]
+    assert requested(node) == [(19, 20), (21, 21), (22, 22)]
+
+
+def test_behind_the_head_the_next_ledgers_are_requested(
+    node: FakeStellarNode, reader: StellarReader
+) -> None:
+    reader.head()
+    assert read(reader, 15, 16) == [15, 16]
+    # As many as were wanted before.
+    assert read(reader, 17, 20) == [17, 18]
+    assert read(reader, 19, 20) == [19, 20]
+    assert requested(node) == [(15, 16), (17, 18), (19, 20)]
+
+
+def test_range_that_is_not_wanted_is_requested_again(
+    node: FakeStellarNode, reader: StellarReader
+) -> None:
+    reader.head()
+    read(reader, 15, 16)
+    assert read(reader, 17, 17) == [17]
+    assert read(reader, 15, 15) == [15]
+    assert {(15, 15), (15, 16), (17, 17)} <= set(requested(node))
+
+
+def test_too_many_events_of_several_ledgers_are_refused(
+    node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_pages, "MAX_COLLECTED", 2)
+    node.emit(make_escrow_event("deposit", ledger=20, index=1, chain=CHAIN.id))
+    reader.head()
+    with pytest.raises(RangeTooWide, match="15 to 17 has over 2 events"):
+        read(reader, 15, 17)
+    assert read(reader, 17, 18) == [17, 18]
+    # What was requested ahead is refused as well.
+    with pytest.raises(RangeTooWide, match="19 to 20 has over 2 events"):
+        read(reader, 19, 20)
+    monkeypatch.setattr(event_pages, "MAX_COLLECTED", 0)
+    assert read(reader, 19, 19) == [19]
+
+
+def test_failed_request_ahead_is_a_failed_read(
+    node: FakeStellarNode, reader: StellarReader
+) -> None:
+    calls = itertools.count()
+
+    def fail_second(_: Any, real: Callable[[], Any]) -> Any:
+        if next(calls) == 1:
+            raise RpcError(-32603, "out of memory")
+        return real()
+
+    node.answer_with("getEvents", fail_second)
+    head = close_ledgers(node, reader)
+    with pytest.raises(NodeUnavailable, match="out of memory"):
+        read(reader, head, head)
+    assert read(reader, head, head) == [21]
+
+
+def refuse(_: Any, __: Any) -> Any:
+    raise RpcError(-32603, "out of memory")
+
+
+def test_events_of_failed_node_are_not_used(node: FakeStellarNode) -> None:
+    """What one node said of a ledger is not checked against the header of another."""
+    with serving(FakeStellarNode(latest=LATEST + 1)) as other:
+        node.emit(make_escrow_event("deposit", ledger=21, index=1, chain=CHAIN.id))
+        other.emit(*EVENTS)
+        reader = StellarReader(CHAIN, [node.url, other.url], timeout=5)
+        head = close_ledgers(node, reader)
+        node.answer_with("getLedgers", refuse)
+        with pytest.raises(NodeUnavailable):
+            reader.block(Height(1))
+        assert read(reader, head, head) == [21]
+        reader.close()
+
+
+def test_slow_request_ahead_delays_no_other_node(node: FakeStellarNode) -> None:
+    ended = threading.Event()
+
+    def slow(_: Any, real: Callable[[], Any]) -> Any:
+        ended.wait(60)
+        return real()
+
+    with serving(FakeStellarNode(latest=LATEST + 1)) as other:
+        other.emit(*EVENTS)
+        reader = StellarReader(CHAIN, [node.url, other.url], timeout=60)
+        reader.head()
+        read(reader, LATEST, LATEST)
+        node.answer_with("getEvents", slow)
+        node.answer_with("getLedgers", refuse)
+        node.close_ledger()
+        with pytest.raises(NodeUnavailable):
+            reader.head()
+        head = reader.head().height
+        assert read(reader, head, head) == [21]
+        assert not ended.is_set()
+        ended.set()
+        reader.close()
