@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from indexer.chains.range_size import check_events
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.filters import EventFilter, event_filters
 from indexer.chains.stellar.ledger_window import range_errors
@@ -30,9 +31,6 @@ FEWER_EVENTS = 1_000
 """Where a node refuses or cannot give as many."""
 MIN_COLUMNAR = 1_000
 """Events that are read as columns: fewer cost no more as objects, without polars."""
-MAX_COLLECTED = 20_000
-"""Events of several ledgers that are held at once: some 40 MB, and twice as much while the next
-ones are requested. Three ledgers of 6,000 events."""
 
 
 class EventNode(StellarRpc):
@@ -89,13 +87,12 @@ def collect_events(
 ) -> CollectedEvents:
     """The events of `event_pages` at once.
 
-    Raises `RangeTooWide` for more than `MAX_COLLECTED` of several ledgers.
+    Raises `RangeTooWide` as `check_events` does.
     """
     found: EventPage = []
     for page in event_pages(node, chain, first, last):
         found += page
-        if first < last and len(found) > MAX_COLLECTED:
-            raise RangeTooWide(f"{chain.id}: {first} to {last} has over {MAX_COLLECTED} events")
+        check_events(chain.id, first, last, len(found))
     if len(found) < MIN_COLUMNAR:
         return CollectedEvents(last, found, None)
     # Imported here: polars takes 40 MB and a tenth of a second.

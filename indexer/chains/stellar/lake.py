@@ -27,6 +27,7 @@ import orjson
 import zstandard
 
 from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
+from indexer.chains.range_size import check_events
 from indexer.chains.stellar.filters import requested_events
 from indexer.chains.stellar.lake_store import (
     CONFIGURATION,
@@ -135,6 +136,7 @@ class LakeReader:
                 unread.append(UnreadLedger(ledger.block, str(error), meta, self._store.name))
             else:
                 events += requested_events(self._chain, watchlist, decoded.events)
+                check_events(self.chain, first, last, len(events))
             self.counts.hits += 1
         with self._named_errors():
             check_linked(blocks)

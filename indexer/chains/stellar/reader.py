@@ -14,6 +14,7 @@ from indexer.chains.http.operators import http_urls
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.polling import PollSchedule
 from indexer.chains.ports import Block, Range, StellarEvent
+from indexer.chains.range_size import check_events
 from indexer.chains.raw import Upgrade
 from indexer.chains.stellar.event_pages import (
     EventNode,
@@ -204,6 +205,7 @@ class StellarReader:
                     wrong.append(event)
             if wrong:
                 raise InconsistentAnswer(f"event {wrong[0].event_id} is not what was asked for")
+            check_events(self.chain, blocks[0].height, blocks[-1].height, len(found))
         return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
 
     # Calls.

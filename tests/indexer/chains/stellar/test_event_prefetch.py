@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from indexer.chains import range_size
 from indexer.chains.ports import Range
-from indexer.chains.stellar import event_pages
 from indexer.chains.stellar.reader import StellarReader
 from indexer.errors import NodeUnavailable, RangeTooWide
 from tests.factories.stellar_events import make_escrow_event
@@ -42,7 +42,7 @@ def read(reader: StellarReader, first: int, last: int) -> list[int]:
     """Ledgers of the events that are read."""
     found = reader.read_full(Height(first), Height(last), [])
     assert isinstance(found, Range)
-    heights = [block.height for block in found.blocks]
+    heights: list[int] = [block.height for block in found.blocks]
     assert heights == list(range(first, heights[-1] + 1))
     assert [event.seen.height for event in found.events] == heights
     return heights
@@ -112,7 +112,7 @@ def test_range_that_is_not_wanted_is_requested_again(
 def test_too_many_events_of_several_ledgers_are_refused(
     node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_pages, "MAX_COLLECTED", 2)
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 2)
     node.emit(make_escrow_event("deposit", ledger=20, index=1, chain=CHAIN.id))
     reader.head()
     with pytest.raises(RangeTooWide, match="15 to 17 has over 2 events"):
@@ -121,7 +121,7 @@ def test_too_many_events_of_several_ledgers_are_refused(
     # What was requested ahead is refused as well.
     with pytest.raises(RangeTooWide, match="19 to 20 has over 2 events"):
         read(reader, 19, 20)
-    monkeypatch.setattr(event_pages, "MAX_COLLECTED", 0)
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 0)
     assert read(reader, 19, 19) == [19]
 
 

@@ -15,6 +15,7 @@ from stellar_sdk import scval, xdr
 
 from devnet.stellar.rpc import Rpc
 from devnet.stellar.server import DevnetServer
+from indexer.chains import range_size
 from indexer.chains.ports import ChainReader, Range
 from indexer.chains.stellar import lake
 from indexer.chains.stellar.lake import LakeReader
@@ -25,6 +26,7 @@ from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
     NodeBehind,
+    RangeTooWide,
     RetentionGap,
     WrongChain,
 )
@@ -119,6 +121,20 @@ def test_lake_and_node_return_equal_ranges(by_node: Range, tmp_path: Path, opene
         assert given.blocks == by_node.blocks[first - FIRST : last - FIRST + 1]
         assert given.events == tuple(e for e in by_node.events if first <= e.seen.height <= last)
         assert reader.block(h(last)) == given.blocks[-1]
+
+
+def test_too_many_events_of_several_ledgers_are_refused(
+    by_node: Range, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = opened(write_lake(tmp_path, history_metas()))
+    monkeypatch.setattr(range_size, "MAX_EVENTS", len(by_node.events))
+    assert reader.read(h(FIRST), LAST, watched_accounts()) == by_node
+    monkeypatch.setattr(range_size, "MAX_EVENTS", len(by_node.events) - 1)
+    with pytest.raises(RangeTooWide):
+        reader.read(h(FIRST), LAST, watched_accounts())
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 0)
+    last = by_node.events[-1].seen.height
+    assert reader.read(last, last, watched_accounts()).events
 
 
 @pytest.mark.parametrize("kind", ["http", "s3"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from stellar_sdk import scval, xdr
 
+from indexer.chains import range_size
 from indexer.chains.ports import ChainReader, StellarEvent
 from indexer.chains.stellar import reader as stellar
 from indexer.chains.stellar.event_pages import EventNode
@@ -266,6 +267,19 @@ def test_event_pages_join_at_any_boundary(
     node.emit(*events)
     assert _ids(reader.read(h(3), h(9), []).events) == _ids(events)
     assert _ids(reader.read(h(3), h(4), []).events) == _ids(events[:6])
+
+
+def test_too_many_events_of_several_ledgers_are_refused(
+    node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.emit(_escrow(3), _escrow(4), _escrow(4, index=1), _transfer(ALICE, BOB, 4, index=2))
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 3)
+    # What is not ours does not count.
+    assert len(reader.read(h(3), h(4), []).events) == 3
+    with pytest.raises(RangeTooWide, match="3 to 4 has over 3 events"):
+        reader.read(h(3), h(4), [ALICE])
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 0)
+    assert len(reader.read(h(4), h(4), [ALICE]).events) == 3
 
 
 @pytest.mark.parametrize("scan", [1, 2, 3])
