@@ -71,7 +71,6 @@ class _Run:
     """A follower that has read the first `WARM_UP` ledgers."""
 
     supervisor: Supervisor
-    settings: Settings
     node: LedgerNode
     ledgers: Sequence[FullLedger]
     """Those that count."""
@@ -82,6 +81,7 @@ class _Run:
     """Its process id."""
     server: int
     """Postgres's process id."""
+    reads: BookReads | None
 
     def used(self) -> tuple[float, float]:
         """Processor seconds of the follower and of Postgres so far."""
@@ -95,7 +95,7 @@ def measure() -> dict[str, Any]:
 
 def measure_beside_gets() -> dict[str, Any]:
     """Ledgers beside `GET`s of the order book."""
-    return _measure(_beside_gets)
+    return _measure(_at_their_pace, beside_gets=True)
 
 
 def measure_behind() -> dict[str, Any]:
@@ -103,7 +103,9 @@ def measure_behind() -> dict[str, Any]:
     return _measure(_all_at_once)
 
 
-def _measure(figures_of: Callable[[_Run], dict[str, Any]]) -> dict[str, Any]:
+def _measure(
+    figures_of: Callable[[_Run], dict[str, Any]], *, beside_gets: bool = False
+) -> dict[str, Any]:
     # Taken out of the environment: the follower refuses what is no setting of its own.
     count = int(os.environ.pop("ISTHMUS_BENCH_LEDGERS", LEDGERS))
     seconds = float(os.environ.pop("ISTHMUS_BENCH_LEDGER_SECONDS", LEDGER_SECONDS))
@@ -118,6 +120,8 @@ def _measure(figures_of: Callable[[_Run], dict[str, Any]]) -> dict[str, Any]:
             network = replace(settings.network, stellar=chain)
             settings = replace(settings, network=network, nodes={chain.id: (url,)})
             _watch(settings)
+            # Fills the order book, which the follower would have a row of.
+            reads = BookReads(supervisor, settings) if beside_gets else None
             commits = Commits(settings, chain.id)
             commits.start()
             child = supervisor.run(follower(chain.id, environment(settings)))
@@ -125,7 +129,7 @@ def _measure(figures_of: Callable[[_Run], dict[str, Any]]) -> dict[str, Any]:
             _await(supervisor, commits, node.latest)
             counted = ledgers[WARM_UP:]
             postgres = _postmaster(settings)
-            run = _Run(supervisor, settings, node, counted, seconds, commits, child.pid, postgres)
+            run = _Run(supervisor, node, counted, seconds, commits, child.pid, postgres, reads)
             figures = figures_of(run) | {"peak_rss_mb": _peak_megabytes(child.pid)}
             child.stop()
             commits.stop()
@@ -145,14 +149,7 @@ def _measure(figures_of: Callable[[_Run], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _at_their_pace(run: _Run) -> dict[str, Any]:
-    return _paced(run, None)
-
-
-def _beside_gets(run: _Run) -> dict[str, Any]:
-    return _paced(run, BookReads(run.supervisor, run.settings))
-
-
-def _paced(run: _Run, reads: BookReads | None) -> dict[str, Any]:
+    reads = run.reads
     if reads is not None:
         reads.begin(len(run.ledgers) * run.seconds)
     before = run.used()
