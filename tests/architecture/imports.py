@@ -156,6 +156,7 @@ _ANALYTICS = (*_INGEST, "indexer.analytics")
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
+    "indexer.allocator": (),
     "indexer.garbage": (),
     "indexer.logs": (),
     "indexer.loops": ("indexer.errors", "indexer.metrics.collectors"),
@@ -236,6 +237,8 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "os.environ": (
         # Over what isthmus.toml says.
         "warehouse_schema.configuration",
+        # Sets what polars's allocator reads.
+        "indexer.allocator",
     ),
     "os.environb": (),
     "os.getenv": (),
