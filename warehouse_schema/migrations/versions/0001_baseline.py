@@ -2962,6 +2962,7 @@ def upgrade() -> None:
         [sa.literal_column("('1970-01-01'::date + (delivered_at / 86400)::integer)")],
         unique=False,
         schema="projections",
+        postgresql_where=sa.text("delivered_at IS NOT NULL"),
     )
     op.create_index(
         op.f("ix_movements_group_key"),
