@@ -13,7 +13,7 @@ check costs one short statement; only changed parts are read.
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
@@ -41,7 +41,6 @@ from api.orderbook.responses import (
     summary_response,
 )
 from api.responses import BoundedCache, StoredBody
-from indexer.orderbook.depth import RailDepthRow
 from indexer.orderbook.offers import OfferRow
 from warehouse_schema.identifiers import Bytes32, ChainId, StellarAddress
 
@@ -128,7 +127,6 @@ class EncodedBook:
 
     book: Book
     listing: Listing
-    depth: Mapping[str, RailDepthRow]
     summary: StoredBody
     records: BoundedCache[RecordKey, StoredBody] = field(
         default_factory=lambda: BoundedCache(_MAX_RECORD_BYTES)
@@ -297,15 +295,17 @@ class Books:
             # One statement without a transaction: one round trip.
             with self._engine.connect() as connection:
                 autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
-                book = queries.require_book(autocommit, self._chain)
-            if book == known.book:
-                return known
-            if book.last_message == known.book.last_message:
-                return _encoded(book, known.listing, known.depth)
+                if queries.read_book(autocommit, self._chain) == known.book:
+                    return known
         with read_snapshot(self._engine) as connection:
             book = queries.require_book(connection, self._chain)
-            offers, depth = queries.offers(connection), queries.depth(connection)
-        return _encoded(book, Listing(offers), depth)
+            if known is not None and known.book.last_message == book.last_message:
+                listing = known.listing
+            else:
+                listing = Listing(queries.offers(connection))
+            depth = queries.depth(connection)
+        summary = StoredBody(orjson.dumps(summary_response(book.totals, depth)))
+        return EncodedBook(book, listing, summary)
 
     def _on_notification(self, event: Notification) -> None:
         """In the listener's thread, the only writer of the counts."""
@@ -320,8 +320,3 @@ class Books:
                 pass
             case _:
                 assert_never(event)
-
-
-def _encoded(book: Book, listing: Listing, depth: Mapping[str, RailDepthRow]) -> EncodedBook:
-    summary = StoredBody(orjson.dumps(summary_response(book.totals, depth)))
-    return EncodedBook(book, listing, depth, summary)

@@ -222,8 +222,7 @@ def test_ledger_without_changes_keeps_the_bytes(told, book, reader):
         second = books.offers(ALL)
     assert second.body is first.body
     assert second.book.ledger == LEDGER + 1
-    [statement] = executed
-    assert "FROM projections.book" in statement
+    assert not any("FROM projections.offers" in statement for statement in executed)
     # A provider can change without a message.
     assert orjson.loads(books.provider(PROVIDER).body.plain)["activeIntents"] == 3
 
