@@ -1,11 +1,10 @@
-"""How many events of a range of blocks are held at once."""
+"""How many events of several blocks are held at once."""
 
 from indexer.errors import RangeTooWide
 from warehouse_schema.identifiers import ChainId, Height
 
 MAX_EVENTS = 20_000
-"""Of several blocks: some 40 MB, and twice as much while the next ones are requested. Three Stellar
-ledgers of 6,000 events."""
+"""Some 40 MB, and twice as much while the next ones are requested. Three full Stellar ledgers."""
 
 
 def check_events(chain: ChainId, first: Height, last: Height, events: int) -> None:

@@ -15,7 +15,7 @@ from indexer.chains.raw import RawEvent
 from indexer.chains.watchlist import Watched
 from indexer.config.networks import Chain
 from indexer.decode import decode
-from indexer.errors import Undecodable
+from indexer.errors import RangeTooWide, Undecodable
 from indexer.facts import store
 from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.watchlist import StoredWatchlist
@@ -36,7 +36,7 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
     the two reads. Events of addresses that were watched later show up as not stored, and a backfill
     is right for these, too. Raises what `read` raises.
     """
-    fresh = read(first, last, StoredWatchlist(chain, engine.begin))
+    fresh = _read_whole(read, first, last, StoredWatchlist(chain, engine.begin))
     with engine.begin() as conn:
         blocks = store.blocks_between(conn, chain.id, first, last)
         events = store.read_raw(conn, chain.id, first, last)
@@ -57,6 +57,19 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
         else:
             clear_alarm(conn, chain.id, ALARM, subject)
     return [f"{chain.id}: {each}" for each in found]
+
+
+def _read_whole(read: Reading, first: Height, last: Height, watched: Watched) -> Range:
+    """The range, in halves where it is too wide to be read at once."""
+    try:
+        return read(first, last, watched)
+    except RangeTooWide:
+        if first == last:
+            raise
+    middle = (first + last) // 2
+    low = _read_whole(read, first, Height(middle), watched)
+    high = _read_whole(read, Height(middle + 1), last, watched)
+    return Range(low.blocks + high.blocks, low.events + high.events, low.unread + high.unread)
 
 
 def _decodable(events: Iterable[RawEvent], chain: Chain) -> dict[str, object]:

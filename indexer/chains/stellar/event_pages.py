@@ -3,11 +3,12 @@
 getEvents gives no proof of its events; the reader compares them with the headers.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from indexer.chains.range_size import check_events
+from indexer.chains import range_size
 from indexer.chains.raw import Block, StellarEvent
 from indexer.chains.stellar.filters import EventFilter, event_filters
 from indexer.chains.stellar.ledger_window import range_errors
@@ -27,6 +28,7 @@ from warehouse_schema.identifiers import Height, StellarAddress, TxHash
 if TYPE_CHECKING:
     import polars as pl
 
+_CURSOR = re.compile("[0-9]{1,19}-[0-9]{1,10}")
 FEWER_EVENTS = 1_000
 """Where a node refuses or cannot give as many."""
 MIN_COLUMNAR = 1_000
@@ -73,26 +75,30 @@ EventPage: TypeAlias = list[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class CollectedEvents:
-    """All events of a range of ledgers, and maybe some behind."""
+    """All events of a range of ledgers, and maybe some of later ones."""
 
     last: Height
     """The range's last ledger."""
     page: EventPage
     columns: "pl.DataFrame | None"
-    """The same as `event_columns.record_frame`, where they are many."""
+    """The same as `event_columns.record_frame`; None when they are few, or not well-formed."""
 
 
 def collect_events(
     node: EventNode, chain: StellarChain, first: Height, last: Height
 ) -> CollectedEvents:
-    """The events of `event_pages` at once.
+    """The events of ledgers from `first` on that match `event_filters`, at once.
 
-    Raises `RangeTooWide` as `check_events` does.
+    Up to `last`, or to an earlier ledger, at least `first`, once `MAX_EVENTS` are there.
     """
     found: EventPage = []
-    for page in event_pages(node, chain, first, last):
-        found += page
-        check_events(chain.id, first, last, len(found))
+    for filters in event_filters(chain):
+        for page, complete in _pages(node, chain, first, last, filters):
+            found += page
+            if len(found) >= range_size.MAX_EVENTS:
+                last = Height(max(first, min(last, complete)))
+            if complete >= last:
+                break
     if len(found) < MIN_COLUMNAR:
         return CollectedEvents(last, found, None)
     # Imported here: polars takes 40 MB and a tenth of a second.
@@ -104,9 +110,10 @@ def collect_events(
 def event_pages(
     node: EventNode, chain: StellarChain, first: Height, last: Height
 ) -> Iterator[EventPage]:
-    """Events of `first … last` that match `event_filters`, and maybe some behind, by page."""
+    """Events of `first … last` that match `event_filters`, and maybe later ones, by page."""
     for filters in event_filters(chain):
-        yield from _pages(node, chain, first, last, filters)
+        for page, _ in _pages(node, chain, first, last, filters):
+            yield page
 
 
 def event_records(page: EventPage, last: Height) -> list[EventRecord]:
@@ -125,14 +132,14 @@ def _pages(
     first: Height,
     last: Height,
     filters: list[EventFilter],
-) -> Iterator[EventPage]:
-    """Pages of one set of filters.
+) -> Iterator[tuple[EventPage, int]]:
+    """Pages of one set of filters, each with the last ledger whose events are all there.
 
     A page may end before `last` even if it is not full, or empty: only its cursor says how far the
     node searched. After a full page, or what a gateway calls one, it is the last event's id.
     """
     where: dict[str, Any] = {"startLedger": first, "endLedger": last + 1}
-    cursor, limit = None, node.events_per_call
+    cursor, previous, limit = None, (-1, -1), node.events_per_call
     while True:
         pagination = {"limit": limit} | ({"cursor": cursor} if cursor else {})
         params = {**where, "filters": filters, "pagination": pagination}
@@ -158,19 +165,27 @@ def _pages(
         if oldest > first:
             raise RetentionGap(f"{chain.id}: events begin at {oldest}, after {first}")
         records = objects(page, "events")
-        yield [each for each in records if each.get("inSuccessfulContractCall", True)]
-        previous, cursor = cursor, field(page, "cursor", str)
-        toid, dash, _ = cursor.partition("-")
-        if not dash or not toid.isdecimal():
-            raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
-        reached = int(toid) >> 32
-        is_inside = bool(records) and cursor == records[-1].get("id")
-        if reached > last or (reached == last and not is_inside):
-            return
-        if cursor == previous:
+        cursor = field(page, "cursor", str)
+        place = _place(cursor)
+        if place <= previous:
             raise InconsistentAnswer(f"{chain.id}: getEvents stands still at {cursor}")
+        previous = place
+        reached = place[0] >> 32
+        is_inside = bool(records) and cursor == records[-1].get("id")
+        complete = reached - 1 if is_inside else reached
+        yield [each for each in records if each.get("inSuccessfulContractCall", True)], complete
+        if complete >= last:
+            return
         # getEvents refuses a range beside a cursor; the cursor continues beyond the range.
         where = {}
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    """TOID and index of a cursor, which rise from page to page."""
+    if not _CURSOR.fullmatch(cursor):
+        raise InconsistentAnswer(f"{cursor[:60]!r} is no cursor of getEvents")
+    toid, _, index = cursor.partition("-")
+    return int(toid), int(index)
 
 
 def _event_id(record: Mapping[str, Any]) -> EventId:

@@ -1,11 +1,19 @@
-"""The events of the next Stellar ledgers, requested in a thread meanwhile."""
+"""The events of the next Stellar ledgers, requested in a thread before they are read."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 from indexer.chains.stellar.event_pages import CollectedEvents, EventNode, collect_events
 from indexer.config.networks import StellarChain
 from indexer.metrics.collectors import waiting
 from warehouse_schema.identifiers import Height
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    node: EventNode
+    first: Height
+    events: Future[CollectedEvents]
 
 
 class EventPrefetch:
@@ -19,34 +27,40 @@ class EventPrefetch:
     def __init__(self, chain: StellarChain) -> None:
         self._chain = chain
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="event-prefetch")
-        self._started: tuple[EventNode, Height, Height, Future[CollectedEvents]] | None = None
+        self._started: _Request | None = None
+        self._is_usable = False
+        """Whether the events of `_started` may be taken."""
 
     def start(self, node: EventNode, first: Height, last: Height) -> None:
-        """Request the events of ledgers that the node has, unless it was done already.
+        """Request the events of ledgers, unless it was done already.
 
         Those of an earlier request are dropped, but nothing is requested while it is still running:
         what one node delays must not delay the answer of another.
         """
         if self._started is not None:
-            asked, begin, _, events = self._started
-            if (asked, begin) == (node, first) or not events.done():
+            is_same = (self._started.node, self._started.first) == (node, first)
+            if not self._started.events.done() or (is_same and self._is_usable):
                 return
         events = self._executor.submit(collect_events, node, self._chain, first, last)
-        self._started = (node, first, last, events)
+        self._started, self._is_usable = _Request(node, first, events), True
 
     def take(self, node: EventNode, first: Height, last: Height) -> CollectedEvents | None:
         """The events of ledgers from `first` on, maybe not up to `last`, once.
 
-        None when none were requested of them and this node. Raises what the request raised.
+        None when none were requested of them and this node, or further than `last`. Raises what the
+        request raised.
         """
-        if self._started is None:
+        asked = self._started
+        if asked is None or not self._is_usable or (asked.node, asked.first) != (node, first):
             return None
-        asked, begin, end, events = self._started
-        if (asked, begin) != (node, first) or end > last:
-            return None
-        self._started = None
+        self._is_usable = False
         with waiting("node"):
-            return events.result()
+            events = asked.events.result()
+        return events if events.last <= last else None
+
+    def drop(self) -> None:
+        """Use nothing that was requested so far."""
+        self._is_usable = False
 
     def close(self) -> None:
         """Start nothing more."""

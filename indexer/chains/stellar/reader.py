@@ -34,6 +34,7 @@ from indexer.config.networks import StellarChain
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
+    IndexerError,
     NodeBehind,
     UnsupportedProtocol,
 )
@@ -104,6 +105,7 @@ class StellarReader:
         """
         for node in self._nodes.nodes:
             node.invalidate()
+        self._prefetch.drop()
         self._ask(lambda: None)
 
     def upgrade_ahead(self) -> Upgrade | None:
@@ -137,7 +139,7 @@ class StellarReader:
         return self._ask(read)
 
     def read_full(self, first: Height, last: Height, watched: Watched) -> "Range | LedgerColumns":
-        """As `read`, maybe not up to `last`; as columns, if there are many events."""
+        """As `read`, but maybe not up to `last`; as columns, if there are many events."""
 
         def read() -> "Range | LedgerColumns":
             node = self._nodes.current
@@ -177,7 +179,7 @@ class StellarReader:
                 return head
 
     def _request_ahead(self, latest: Height) -> None:
-        """Request the events behind the range that was read last, up to a ledger of the node."""
+        """Request the events after the range that was read last, up to a ledger of the node."""
         if self._next is not None and self._next[0] <= latest:
             first, count = self._next
             last = Height(min(latest, first + count - 1))
@@ -195,9 +197,10 @@ class StellarReader:
         found: dict[str, StellarEvent] = {}
         requested = requested_contracts(self._chain)
         for page in pages:
+            check_events(self.chain, blocks[0].height, blocks[-1].height, len(found))
             records = event_records(page, blocks[-1].height)
             events = [record.in_block(by_height.get(record.event_id.ledger)) for record in records]
-            # One page at a time: a token may have more events than fit into memory.
+            # One page at a time in `read`: a token may have more events than fit into memory.
             wrong = [event for event in events if event.contract not in requested]
             for event in requested_events(self._chain, watched, events):
                 known = found.setdefault(event.event_id, event)
@@ -205,13 +208,15 @@ class StellarReader:
                     wrong.append(event)
             if wrong:
                 raise InconsistentAnswer(f"event {wrong[0].event_id} is not what was asked for")
-            check_events(self.chain, blocks[0].height, blocks[-1].height, len(found))
         return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
 
     # Calls.
 
     def _ask(self, ask: Callable[[], T]) -> T:
-        """Result of `ask` at the current node (`NodePool.failover_on_permanent`)."""
+        """Result of `ask` at the current node (`NodePool.failover_on_permanent`).
+
+        After a failure nothing is used that was requested ahead: the node has to prove itself anew.
+        """
 
         def ask_node(node: _CheckedRpc) -> T:
             try:
@@ -224,10 +229,13 @@ class StellarReader:
 
         try:
             return self._nodes.failover_on_permanent(ask_node, ConfigurationError)
-        except InconsistentAnswer:
-            # Cached headers of the node may be wrong too.
-            self._headers.clear()
-            self._head = None
+        except IndexerError as error:
+            self._prefetch.drop()
+            self._next = None
+            if isinstance(error, InconsistentAnswer):
+                # Cached headers of the node may be wrong too.
+                self._headers.clear()
+                self._head = None
             raise
 
     # Headers.

@@ -6,13 +6,18 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import URL, Engine
 
+from indexer.chains.ports import Range
+from indexer.chains.watchlist import Watched
 from indexer.cli.main import main
 from indexer.config.settings import load_settings, start_variable
+from indexer.errors import RangeTooWide
 from indexer.facts.alarms import open_alarms
+from indexer.ingest.rescan import rescan
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.factories.ingesting import ingest_once
 from tests.system.replay.serving import serving
+from warehouse_schema.identifiers import Height
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -97,3 +102,36 @@ def test_range_before_finality_is_refused(
     code, out, err = run(1, final + 1)
     assert (code, out) == (2, "")
     assert f"eip155:1 is stored and final up to {final}, not to {final + 1}" in err
+
+
+def test_range_that_is_too_wide_is_compared_in_parts(engine: Engine, chain: FakeChain) -> None:
+    ingest(engine, chain)
+    named = chain.network.chain(ETHEREUM)
+    read: list[tuple[int, int]] = []
+
+    def narrow(first: Height, last: Height, watched: Watched) -> Range:
+        if last - first >= 40:
+            raise RangeTooWide("too many events")
+        read.append((first, last))
+        return chain.read(first, last, watched)
+
+    assert rescan(engine, narrow, named, Height(1), Height(100)) == []
+    assert read == [(1, 25), (26, 50), (51, 75), (76, 100)]
+
+    def forgetful(first: Height, last: Height, watched: Watched) -> Range:
+        return replace(narrow(first, last, watched), events=())
+
+    assert len(rescan(engine, forgetful, named, Height(1), Height(100))) > 1
+    with engine.connect() as conn:
+        [alarm] = open_alarms(conn)
+    assert alarm.subject == "1-100"
+
+
+def test_block_that_is_too_wide_is_an_error(engine: Engine, chain: FakeChain) -> None:
+    ingest(engine, chain)
+
+    def refuse(*_: object) -> Range:
+        raise RangeTooWide("too many events")
+
+    with pytest.raises(RangeTooWide):
+        rescan(engine, refuse, chain.network.chain(ETHEREUM), Height(1), Height(4))

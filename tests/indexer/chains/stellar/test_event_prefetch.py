@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from indexer.chains import range_size
 from indexer.chains.ports import Range
+from indexer.chains.stellar.event_pages import EventNode
 from indexer.chains.stellar.reader import StellarReader
-from indexer.errors import NodeUnavailable, RangeTooWide
+from indexer.errors import InconsistentAnswer, NodeUnavailable
 from tests.factories.stellar_events import make_escrow_event
 from tests.factories.stellar_node import FakeStellarNode, RpcError, serving
 from tests.indexer.chains.stellar.test_reader import CHAIN
@@ -109,20 +111,95 @@ def test_range_that_is_not_wanted_is_requested_again(
     assert {(15, 15), (15, 16), (17, 17)} <= set(requested(node))
 
 
-def test_too_many_events_of_several_ledgers_are_refused(
+def test_behind_the_head_as_many_ledgers_are_requested_as_were_wanted(
+    node: FakeStellarNode, reader: StellarReader
+) -> None:
+    """Not as many as there were: at the head that is one."""
+    head = close_ledgers(node, reader)
+    for _ in range(3):
+        node.close_ledger()
+    assert reader.head().height == head + 3
+    assert read(reader, head, head + 3) == [21]
+    assert read(reader, head + 1, head + 3) == [22, 23, 24]
+
+
+@pytest.mark.parametrize("per_call", [1, 2, 100])
+def test_range_of_too_many_events_ends_earlier(
+    node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch, per_call: int
+) -> None:
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 2)
+    monkeypatch.setattr(EventNode, "events_per_call", per_call)
+    heights = read(reader, 15, 20)
+    # A page with all of them is there at once.
+    assert heights == ([15] if per_call < 3 else list(range(15, 21)))
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 0)
+    assert read(reader, 18, 20) == ([18] if per_call < 3 else [18, 19, 20])
+
+
+def test_ledger_is_read_whole_however_many_events_it_has(
     node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(range_size, "MAX_EVENTS", 2)
-    node.emit(make_escrow_event("deposit", ledger=20, index=1, chain=CHAIN.id))
+    monkeypatch.setattr(EventNode, "events_per_call", 1)
+    node.emit(*(make_escrow_event("deposit", ledger=17, index=n, chain=CHAIN.id) for n in (1, 2)))
+    for last in (17, 20):
+        found = reader.read_full(Height(17), Height(last), [])
+        assert isinstance(found, Range)
+        assert [block.height for block in found.blocks] == [17]
+        assert len(found.events) == 3
+
+
+@pytest.mark.parametrize("change", [LookupError, None], ids=["node fails", "node is asked anew"])
+def test_events_of_before_a_failure_are_not_used(
+    node: FakeStellarNode, reader: StellarReader, change: type[Exception] | None
+) -> None:
+    """Another instance behind the same URL may have given them."""
+
+    def without_events(params: Any, real: Callable[[], Any]) -> Any:
+        page = real()
+        return page | {"events": []} if params["startLedger"] == 17 else page
+
+    node.answer_with("getEvents", without_events)
     reader.head()
-    with pytest.raises(RangeTooWide, match="15 to 17 has over 2 events"):
-        read(reader, 15, 17)
+    assert read(reader, 15, 16) == [15, 16]
+    wait_for_request(node, 17)
+    node.answer_with("getEvents", lambda _, real: real())
+    if change is not None:
+        node.answer_with("getHealth", refuse)
+        with pytest.raises(NodeUnavailable):
+            reader.head()
+        node.answer_with("getHealth", lambda _, real: real())
+    else:
+        reader.check_identity()
     assert read(reader, 17, 18) == [17, 18]
-    # What was requested ahead is refused as well.
-    with pytest.raises(RangeTooWide, match="19 to 20 has over 2 events"):
-        read(reader, 19, 20)
-    monkeypatch.setattr(range_size, "MAX_EVENTS", 0)
-    assert read(reader, 19, 19) == [19]
+
+
+def wait_for_request(node: FakeStellarNode, first: int) -> None:
+    """Until the node has answered a request for ledgers from there on."""
+    deadline = time.monotonic() + 60
+    while first not in [call["startLedger"] for call in node.requests("getEvents")]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_failed_read_requests_nothing_ahead(node: FakeStellarNode, reader: StellarReader) -> None:
+    reader.head()
+    read(reader, 15, 16)
+    wait_for_request(node, 17)
+    node.answer_with("getHealth", refuse)
+    with pytest.raises(NodeUnavailable):
+        reader.head()
+    node.answer_with("getHealth", lambda _, real: real())
+    node.close_ledger()
+    reader.head()
+    assert requested(node) == [(15, 16), (17, 18)]
+
+
+def test_cursor_that_goes_back_is_refused(node: FakeStellarNode, reader: StellarReader) -> None:
+    cursors = itertools.cycle(["0000000073014444032-0000000002", "0000000073014444032-0000000001"])
+    node.answer_with("getEvents", lambda _, real: real() | {"cursor": next(cursors)})
+    with pytest.raises(InconsistentAnswer, match="stands still"):
+        read(reader, 17, 18)
 
 
 def test_failed_request_ahead_is_a_failed_read(
@@ -161,10 +238,10 @@ def test_events_of_failed_node_are_not_used(node: FakeStellarNode) -> None:
 
 
 def test_slow_request_ahead_delays_no_other_node(node: FakeStellarNode) -> None:
-    ended = threading.Event()
+    ended, waited = threading.Event(), []
 
     def slow(_: Any, real: Callable[[], Any]) -> Any:
-        ended.wait(60)
+        waited.append(ended.wait(60))
         return real()
 
     with serving(FakeStellarNode(latest=LATEST + 1)) as other:
@@ -179,6 +256,6 @@ def test_slow_request_ahead_delays_no_other_node(node: FakeStellarNode) -> None:
             reader.head()
         head = reader.head().height
         assert read(reader, head, head) == [21]
-        assert not ended.is_set()
+        assert not waited
         ended.set()
         reader.close()

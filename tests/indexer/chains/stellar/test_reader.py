@@ -273,6 +273,7 @@ def test_too_many_events_of_several_ledgers_are_refused(
     node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.emit(_escrow(3), _escrow(4), _escrow(4, index=1), _transfer(ALICE, BOB, 4, index=2))
+    monkeypatch.setattr(EventNode, "events_per_call", 2)
     monkeypatch.setattr(range_size, "MAX_EVENTS", 3)
     # What is not ours does not count.
     assert len(reader.read(h(3), h(4), []).events) == 3
