@@ -1,4 +1,4 @@
-"""polars's allocator is told to keep little memory, in words that it understands."""
+"""The setting of polars's allocator is one that it knows, and it takes effect."""
 
 import os
 import subprocess

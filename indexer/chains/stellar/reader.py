@@ -215,7 +215,7 @@ class StellarReader:
     def _ask(self, ask: Callable[[], T]) -> T:
         """Result of `ask` at the current node (`NodePool.failover_on_permanent`).
 
-        After a failure nothing is used that was requested ahead: the node has to prove itself anew.
+        After a failure nothing that was requested ahead is used: the node is verified again first.
         """
 
         def ask_node(node: _CheckedRpc) -> T:
