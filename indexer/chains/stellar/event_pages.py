@@ -73,6 +73,20 @@ EventPage: TypeAlias = list[Mapping[str, Any]]
 """Events as a node gives them, without those of failed calls."""
 
 
+class _Page(NamedTuple):
+    """A page of one set of filters, and how far it goes."""
+
+    events: EventPage
+    reached: Height
+    """The ledger of its cursor. All events of the ledgers before are there."""
+    is_inside: bool
+    """Whether the cursor is an event of that ledger, of which there may be more."""
+
+    def is_last(self, last: Height) -> bool:
+        """Whether all events up to that ledger are there."""
+        return self.reached > last or (self.reached == last and not self.is_inside)
+
+
 @dataclass(frozen=True, slots=True)
 class CollectedEvents:
     """All events of a range of ledgers, and maybe some of later ones."""
@@ -93,11 +107,11 @@ def collect_events(
     """
     found: EventPage = []
     for filters in event_filters(chain):
-        for page, complete in _pages(node, chain, first, last, filters):
-            found += page
-            if len(found) >= range_size.MAX_EVENTS:
-                last = Height(max(first, min(last, complete)))
-            if complete >= last:
+        for page in _pages(node, chain, first, last, filters):
+            found += page.events
+            if len(found) >= range_size.MAX_EVENTS and not page.is_last(last):
+                last = Height(max(first, page.reached - 1))
+            if page.is_last(last):
                 break
     if len(found) < MIN_COLUMNAR:
         return CollectedEvents(last, found, None)
@@ -112,8 +126,8 @@ def event_pages(
 ) -> Iterator[EventPage]:
     """Events of `first … last` that match `event_filters`, and maybe later ones, by page."""
     for filters in event_filters(chain):
-        for page, _ in _pages(node, chain, first, last, filters):
-            yield page
+        for page in _pages(node, chain, first, last, filters):
+            yield page.events
 
 
 def event_records(page: EventPage, last: Height) -> list[EventRecord]:
@@ -132,8 +146,8 @@ def _pages(
     first: Height,
     last: Height,
     filters: list[EventFilter],
-) -> Iterator[tuple[EventPage, int]]:
-    """Pages of one set of filters, each with the last ledger whose events are all there.
+) -> Iterator[_Page]:
+    """Pages of one set of filters, up to the one that has all events up to `last`.
 
     A page may end before `last` even if it is not full, or empty: only its cursor says how far the
     node searched. After a full page, or what a gateway calls one, it is the last event's id.
@@ -170,11 +184,13 @@ def _pages(
         if place <= previous:
             raise InconsistentAnswer(f"{chain.id}: getEvents stands still at {cursor}")
         previous = place
-        reached = place[0] >> 32
-        is_inside = bool(records) and cursor == records[-1].get("id")
-        complete = reached - 1 if is_inside else reached
-        yield [each for each in records if each.get("inSuccessfulContractCall", True)], complete
-        if complete >= last:
+        found = _Page(
+            [each for each in records if each.get("inSuccessfulContractCall", True)],
+            reached=Height(place[0] >> 32),
+            is_inside=bool(records) and cursor == records[-1].get("id"),
+        )
+        yield found
+        if found.is_last(last):
             return
         # getEvents refuses a range beside a cursor; the cursor continues beyond the range.
         where = {}

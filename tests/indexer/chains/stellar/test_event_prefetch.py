@@ -10,7 +10,9 @@ import pytest
 
 from indexer.chains import range_size
 from indexer.chains.ports import Range
+from indexer.chains.stellar import event_pages
 from indexer.chains.stellar.event_pages import EventNode
+from indexer.chains.stellar.filters import event_filters
 from indexer.chains.stellar.reader import StellarReader
 from indexer.errors import InconsistentAnswer, NodeUnavailable
 from tests.factories.stellar_events import make_escrow_event
@@ -134,6 +136,31 @@ def test_range_of_too_many_events_ends_earlier(
     assert heights == ([15] if per_call < 3 else list(range(15, 21)))
     monkeypatch.setattr(range_size, "MAX_EVENTS", 0)
     assert read(reader, 18, 20) == ([18] if per_call < 3 else [18, 19, 20])
+
+
+def test_ledger_of_the_cursor_is_not_taken_for_whole(
+    node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway's cursor may be no event of its page."""
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 2)
+    monkeypatch.setattr(EventNode, "events_per_call", 3)
+    inside = f"{17 << 32 | 5:019d}-0000000001"
+    node.answer_with("getEvents", lambda _, real: real() | {"cursor": inside})
+    assert read(reader, 15, 20) == [15, 16]
+
+
+def test_range_that_ends_earlier_has_the_events_of_all_filters(
+    node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second set of filters, which stands for other contracts, reaches less far."""
+    first, second = event_filters(CHAIN)[0][:1], event_filters(CHAIN)[0]
+    monkeypatch.setattr(event_pages, "event_filters", lambda _: [first, second])
+    monkeypatch.setattr(range_size, "MAX_EVENTS", 4)
+    monkeypatch.setattr(EventNode, "events_per_call", 3)
+    seen: list[int] = []
+    while not seen or seen[-1] < LATEST:
+        seen += read(reader, seen[-1] + 1 if seen else 15, LATEST)
+    assert seen == list(range(15, 21))
 
 
 def test_ledger_is_read_whole_however_many_events_it_has(
