@@ -295,17 +295,15 @@ class Books:
             # One statement without a transaction: one round trip.
             with self._engine.connect() as connection:
                 autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
-                if queries.read_book(autocommit, self._chain) == known.book:
-                    return known
+                book = queries.require_book(autocommit, self._chain)
+            if book == known.book:
+                return known
+            if book.last_message == known.book.last_message:
+                return _encoded(book, known.listing)
         with read_snapshot(self._engine) as connection:
             book = queries.require_book(connection, self._chain)
-            if known is not None and known.book.last_message == book.last_message:
-                listing = known.listing
-            else:
-                listing = Listing(queries.offers(connection))
-            depth = queries.depth(connection)
-        summary = StoredBody(orjson.dumps(summary_response(book.totals, depth)))
-        return EncodedBook(book, listing, summary)
+            listing = Listing(queries.offers(connection))
+        return _encoded(book, listing)
 
     def _on_notification(self, event: Notification) -> None:
         """In the listener's thread, the only writer of the counts."""
@@ -320,3 +318,7 @@ class Books:
                 pass
             case _:
                 assert_never(event)
+
+
+def _encoded(book: Book, listing: Listing) -> EncodedBook:
+    return EncodedBook(book, listing, StoredBody(orjson.dumps(summary_response(book))))

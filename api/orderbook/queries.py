@@ -1,8 +1,10 @@
 """Reads the order book as the indexer's row types. Each function takes one `read_snapshot`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, case, func, literal_column, select
+from sqlalchemy import Connection, Text, bindparam, case, cast, func, literal_column, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from api.errors import OrderBookNotReady
 from indexer.orderbook.depth import RailDepthRow, Totals
@@ -17,22 +19,32 @@ from indexer.orderbook.offers import (
 from indexer.orderbook.orders import OrderRow
 from indexer.orderbook.providers import ProviderRow
 from warehouse_schema import projections as tables
-from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    ChainId,
+    Height,
+    StellarAddress,
+    UnixSeconds,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The order book's clock and totals; equal to another only while nothing stored has changed.
+    """The order book's clock and depth; equal to another only while nothing stored has changed.
 
     Every write to the book's tables also writes its row in `book`, in the same transaction
     (`indexer.orderbook.store`), so that row's transaction changes with every change, within one run
-    of one server. Offers and depth change only together with a message in the stream's outbox.
+    of one server. Offers change only together with a message in the stream's outbox; depth, which a
+    rebuild may repair alone, is read with the row.
     """
 
     ledger: Height
     close_time: UnixSeconds
     takes_no_orders: bool
     totals: Totals
+    depth: Mapping[str, RailDepthRow]
+    """Of each rail that has an offer, in order of name."""
     written_by: int
     """Transaction that last wrote the book."""
     last_message: int | None
@@ -43,10 +55,24 @@ class Book:
         return max(0, now - self.close_time)
 
 
+_DEPTH = select(
+    func.jsonb_agg(
+        aggregate_order_by(
+            func.jsonb_build_array(
+                tables.depth.c.rail,
+                # As text: a number of JSON may lose digits.
+                cast(tables.depth.c.available, Text),
+                tables.depth.c.offer_count,
+            ),
+            tables.depth.c.rail.collate("C"),
+        )
+    )
+)
 _BOOK = select(
     tables.book,
     literal_column("book.xmin::text::bigint").label("written_by"),
     select(func.max(tables.stream_events.c.id)).scalar_subquery().label("last_message"),
+    _DEPTH.scalar_subquery().label("depth"),
 ).where(tables.book.c.chain == bindparam("of_chain"))
 """Built once: it runs many times a second."""
 
@@ -61,6 +87,10 @@ def read_book(connection: Connection, chain: ChainId) -> Book | None:
         close_time=row.as_of,
         takes_no_orders=row.opens_paused or row.all_paused,
         totals=Totals(row.total_available, row.total_locked, row.offer_count),
+        depth={
+            rail: RailDepthRow(BaseUnits(int(available)), offer_count)
+            for rail, available, offer_count in row.depth or ()
+        },
         written_by=row.written_by,
         last_message=row.last_message,
     )
@@ -93,14 +123,6 @@ def offers(connection: Connection) -> list[OfferRow]:
         )
     )
     return [OfferRow(**row._mapping) for row in connection.execute(query)]
-
-
-def depth(connection: Connection) -> dict[str, RailDepthRow]:
-    """Depth of each rail that has an offer, in order of name."""
-    query = select(tables.depth).order_by(tables.depth.c.rail.collate("C"))
-    return {
-        row.rail: RailDepthRow(row.available, row.offer_count) for row in connection.execute(query)
-    }
 
 
 def provider(

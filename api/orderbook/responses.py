@@ -1,11 +1,11 @@
 """The order book as JSON: decimals instead of 7-decimal integers, ISO times instead of seconds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from api.orderbook import schema
 from api.orderbook.filters import DECIMALS
+from api.orderbook.queries import Book
 from api.responses import iso_time
-from indexer.orderbook.depth import RailDepthRow, Totals
 from indexer.orderbook.offers import OfferRow
 from indexer.orderbook.orders import OrderRow
 from indexer.orderbook.providers import ProviderRow
@@ -47,19 +47,19 @@ def offer_response(offer: OfferRow) -> schema.Offer:
     }
 
 
-def summary_response(totals: Totals, rails: Mapping[str, RailDepthRow]) -> schema.DepthSummary:
+def summary_response(book: Book) -> schema.DepthSummary:
     """The depth summary. Rails overlap: their figures do not add up to the totals."""
     return {
-        "totalAvailableUsdc": decimal_text(totals.available),
-        "totalLockedUsdc": decimal_text(totals.locked),
-        "offerCount": totals.offer_count,
+        "totalAvailableUsdc": decimal_text(book.totals.available),
+        "totalLockedUsdc": decimal_text(book.totals.locked),
+        "offerCount": book.totals.offer_count,
         "byRail": [
             {
                 "rail": rail,
                 "availableUsdc": decimal_text(row.available),
                 "offerCount": row.offer_count,
             }
-            for rail, row in rails.items()
+            for rail, row in book.depth.items()
         ],
     }
 

@@ -30,6 +30,7 @@ from tests.factories.projections import (
     STELLAR,
     address,
     insert_book,
+    insert_depth,
     insert_offer,
     insert_order,
     insert_provider,
@@ -222,9 +223,36 @@ def test_ledger_without_changes_keeps_the_bytes(told, book, reader):
         second = books.offers(ALL)
     assert second.body is first.body
     assert second.book.ledger == LEDGER + 1
-    assert not any("FROM projections.offers" in statement for statement in executed)
+    [statement] = executed
+    assert "FROM projections.book" in statement
     # A provider can change without a message.
     assert orjson.loads(books.provider(PROVIDER).body.plain)["activeIntents"] == 3
+
+
+def test_depth_that_a_rebuild_repairs_alone_is_seen(silent, book, clock):
+    """A rebuild writes the book's row, and messages about offers and orders only."""
+    insert_depth(book, "wise", "12.5", 2)
+    assert depth_of(silent) == [("wise", "12.5", 2)]
+    book.execute(update(tables.depth).values(offer_count=3))
+    move_on(book, LEDGER)
+    clock.now = 1.0
+    assert depth_of(silent) == [("wise", "12.5", 3)]
+    book.execute(delete(tables.depth))
+    move_on(book, LEDGER)
+    clock.now = 2.0
+    assert depth_of(silent) == []
+
+
+def test_depth_of_any_size_is_exact(silent, book):
+    large = "123456789012345678.1234567"
+    insert_depth(book, "wise", large, 1)
+    insert_depth(book, "Revolut", 1, 1)
+    assert depth_of(silent) == [("Revolut", "1", 1), ("wise", large, 1)]
+
+
+def depth_of(books: Books) -> list[tuple[str, str, int]]:
+    rails = orjson.loads(books.summary().body.plain)["byRail"]
+    return [(each["rail"], each["availableUsdc"], each["offerCount"]) for each in rails]
 
 
 def test_lost_session_clears_the_cache(told, book):
