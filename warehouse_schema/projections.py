@@ -59,8 +59,13 @@ movements = Table(
     ),
     CheckConstraint("source_tx IS NOT NULL OR dest_tx IS NOT NULL", name="seen_somewhere"),
     CheckConstraint("stage <> 'COMPLETED' OR dest_tx IS NOT NULL", name="completed_is_delivered"),
-    # The attestation poller asks for what is under way, again and again.
-    Index("ix_movements_waiting", "mechanism", postgresql_where=sql("dest_tx IS NULL")),
+    # The keeper and the relay ask for what is under way, again and again. OFT sends to chains that
+    # are not ours stay under way for ever.
+    Index(
+        "ix_movements_waiting",
+        "mechanism",
+        postgresql_where=sql("dest_tx IS NULL AND dest_chain IS NOT NULL"),
+    ),
     # The views and the daily figures ask by day.
     Index("ix_movements_sent_day", day_of("sent_at")),
     # A backfill writes thousands that are not delivered.

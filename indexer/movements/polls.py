@@ -166,14 +166,16 @@ def prune_polls(conn: Connection) -> None:
     conn.execute(
         text(
             "DELETE FROM facts.message_polls p WHERE NOT EXISTS"
-            " (SELECT 1 FROM projections.movements t WHERE t.dest_tx IS NULL"
+            " (SELECT 1 FROM projections.movements t"
+            " WHERE t.dest_tx IS NULL AND t.dest_chain IS NOT NULL"
             " AND t.source_chain = p.chain AND p.subject IN (t.source_tx, t.group_key))"
         )
     )
     conn.execute(
         text(
             "DELETE FROM facts.message_status s WHERE NOT EXISTS"
-            " (SELECT 1 FROM projections.movements t WHERE t.dest_tx IS NULL"
+            " (SELECT 1 FROM projections.movements t"
+            " WHERE t.dest_tx IS NULL AND t.dest_chain IS NOT NULL"
             " AND t.group_key = s.group_key)"
         )
     )

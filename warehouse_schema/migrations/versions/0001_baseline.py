@@ -2984,7 +2984,7 @@ def upgrade() -> None:
         ["mechanism"],
         unique=False,
         schema="projections",
-        postgresql_where=sa.text("dest_tx IS NULL"),
+        postgresql_where=sa.text("dest_tx IS NULL AND dest_chain IS NOT NULL"),
     )
     op.create_table(
         "offers",
