@@ -114,7 +114,7 @@ def test_failed_call_is_left_out(node: FakeStellarNode, reader: StellarReader) -
 
 
 def test_columns_of_several_ledgers(node: FakeStellarNode, reader: StellarReader) -> None:
-    """Each event has the hash and the time of its own; one between is empty."""
+    """Each event has the hash and the time of its own ledger; a ledger between is empty."""
     ledgers = (NEW - 4, NEW - 3, NEW - 1)
     node.emit(*(asset_event("transfer", ALICE, BOB, number=n, ledger=n) for n in ledgers))
     node.emit(*EVENTS)
@@ -129,7 +129,7 @@ def test_columns_of_several_ledgers(node: FakeStellarNode, reader: StellarReader
 
 
 @pytest.mark.parametrize("per_call", [1, 2, 5])
-def test_pages_behind_the_last_ledger_are_left_out(
+def test_events_after_the_last_ledger_are_left_out(
     node: FakeStellarNode, reader: StellarReader, monkeypatch: pytest.MonkeyPatch, per_call: int
 ) -> None:
     """A page that continues another one has no end."""
@@ -208,7 +208,7 @@ REFUSED: dict[str, Change] = {
     "ledger before the one asked for": setting(
         ledger=NEW - 1, id=f"{(NEW - 1) << 32:019d}-0000000000"
     ),
-    "ledger behind it, which its id does not say": setting(ledger=NEW + 1),
+    "ledger after it, which its id does not say": setting(ledger=NEW + 1),
     "one event in two ways": second_way,
 }
 
