@@ -30,13 +30,13 @@ def place() -> Iterator[Site]:
         yield place
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_checker_detects_every_planted_difference(place: Site) -> None:
     found = prove_checker(place, seed=5)
     assert [each.what for each in PLANTED] == found[: len(PLANTED)]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_kills_reorgs_and_faults_equal_a_straight_run(place: Site, seed: int) -> None:
     outcome = bare_run(place, seed, acts=20)
@@ -46,7 +46,7 @@ def test_kills_reorgs_and_faults_equal_a_straight_run(place: Site, seed: int) ->
     assert outcome.rows > 200
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_transfers_complete_despite_killed_processes(place: Site) -> None:
     run = transfers_run(place, 3, transfers=2)
     assert run.problems == []

@@ -62,7 +62,7 @@ def await_ingested(engine: Engine, market: Market) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_follower_continues_through_both_upgrades(database: URL) -> None:
     market = Market(chain=Chain(node=Node(Genesis(unwired(), protocol=28), clock=fixed_clock)))
     node, alice = market.chain.node, market.chain.open("alice", usdc=10 * UNIT)

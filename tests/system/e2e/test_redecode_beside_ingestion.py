@@ -48,7 +48,7 @@ def redecoding(database: URL, *arguments: str) -> Iterator[subprocess.Popen[str]
 
 def run(database: URL, *arguments: str, answer: str = "") -> tuple[int, str]:
     with redecoding(database, *arguments) as process:
-        out, err = process.communicate(answer, timeout=100)
+        out, err = process.communicate(answer, timeout=400)
         assert "Traceback" not in err, err
         return process.returncode, out
 
@@ -77,7 +77,7 @@ def chain(engine: Engine, indexer_engine: Engine) -> FakeChain:
     return chain
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_killed_redecode_commands_resume_and_swap_once(
     database: URL, engine: Engine, indexer_engine: Engine, chain: FakeChain
 ) -> None:

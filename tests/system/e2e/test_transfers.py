@@ -154,7 +154,7 @@ def trace_problems(spans: Sequence[CollectedSpan]) -> list[str]:
     return problems
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_kind_of_transfer_ends_with_balanced_amounts(
     folder: Path, database: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
