@@ -55,8 +55,8 @@ demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and 
 	$(BIN)/isthmus demo $(if $(filter 1,$(ONCE)),--once)
 
 test: setup ## Run the whole suite
-	@# In the order of collection, which has the longest files first. Three at a time on two cores:
-	@# the longest wait for processes that they start.
+	@# In the order of collection, which has whole systems first, one after the other on one worker.
+	@# Three workers on two cores: tests of that one wait for processes that they start.
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 page: setup ## Tests of the pages (market, transfers, status, docs) in a headless Chromium: CHROMIUM, or one on the PATH

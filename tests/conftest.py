@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 from sqlalchemy.engine import URL, make_url
+from xdist.scheduler import LoadFileScheduling
 
 from indexer.chains.http import service
 from tests.memory import server_folder
@@ -211,18 +212,36 @@ def connection(shared_engine: Engine) -> Iterator[Connection]:
         transaction.rollback()
 
 
-# Golden files.
+# Order, and what runs side by side.
+
+_WHOLE_SYSTEMS = ("tests/system/e2e", "tests/system/test_chaos.py")
+"""Each test starts a dozen processes, for minutes."""
 
 
-_LONGEST = ("system/e2e", "system/test_chaos.py")
-"""Under tests/: minutes each. A file goes to one worker whole, and none is to end alone."""
+class OneWholeSystemAtATime(LoadFileScheduling):
+    """Files go to one worker whole, and all those of whole systems to the same worker.
+
+    Two of them side by side would take processor time from each other until a limit ends one.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "whole systems" if file.startswith(_WHOLE_SYSTEMS) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Whatever `--dist` says."""
+    return OneWholeSystemAtATime(config, log)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, in whatever order all others are."""
-    longest = tuple(str(Path(__file__).parent / name) for name in _LONGEST)
-    items.sort(key=lambda item: not str(item.path).startswith(longest))
+    """Whole systems first: the worker that has them must not end last."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_WHOLE_SYSTEMS))
+
+
+# Options, and golden files.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
