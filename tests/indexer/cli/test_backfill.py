@@ -1,6 +1,9 @@
 """`isthmus backfill`: output, progress and errors."""
 
 import io
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -51,6 +54,8 @@ def run(
             start_variable(ETHEREUM): str(START),
             # The node's headers have no more fields than these tests read.
             "ISTHMUS_LOG_PROOF_EIP155_1": "none",
+            # The command sets it, for its process.
+            "POLARS_MAX_THREADS": "2",
         }.items():
             monkeypatch.setenv(name, value)
 
@@ -169,3 +174,21 @@ def test_progress_line_fits_the_width(width: int):
     if width >= 80:
         assert "[██" in line
         assert line.endswith("0:00:05 left")
+
+
+def test_ranges_are_decoded_with_one_thread_each() -> None:
+    """Polars reads the number of its threads when it is imported."""
+    script = """
+from indexer.cli.main import main
+code = main(["backfill", "--chain", "eip155:1", "--from", "0", "--to", "1"])
+import polars
+print(code, polars.thread_pool_size())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "DATABASE_URL": "mysql://x/y", "POLARS_MAX_THREADS": "2"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "2 1\n"
