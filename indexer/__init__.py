@@ -1,4 +1,4 @@
 """chain → facts → projections. Knows no orchestrator and no web framework."""
 
-# Imported for its effect, before anything that imports polars.
-import indexer.allocator  # noqa: F401
+# Imported for its effect, before the libraries that it is about.
+import indexer.library_settings  # noqa: F401

@@ -156,7 +156,7 @@ _ANALYTICS = (*_INGEST, "indexer.analytics")
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
-    "indexer.allocator": (),
+    "indexer.library_settings": (),
     "indexer.garbage": (),
     "indexer.logs": (),
     "indexer.loops": ("indexer.errors", "indexer.metrics.collectors"),
@@ -237,8 +237,8 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "os.environ": (
         # Over what isthmus.toml says.
         "warehouse_schema.configuration",
-        # Sets what polars's allocator reads.
-        "indexer.allocator",
+        # Sets what libraries read.
+        "indexer.library_settings",
     ),
     "os.environb": (),
     "os.getenv": (),
