@@ -72,7 +72,7 @@ def measure() -> dict[str, Any]:
     """Insert rate, times, sizes, and retention of a tenth, of both designs one after the other."""
     rows = int(os.environ.get("ISTHMUS_BENCH_ROWS", 1_000_000))
     figures: dict[str, Any] = {"rows": rows}
-    with _server() as url:
+    with durable_server() as url:
         migrate(make_url(url))
         with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as conn:
             figures["plain"] = _design(conn, "facts.evm_logs", rows)
@@ -90,7 +90,8 @@ def measure() -> dict[str, Any]:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
+def durable_server() -> Iterator[str]:
+    """URL of an empty database; its server writes to disk, and ends with the context."""
     folder = Path(mkdtemp(prefix="isthmus-bench-", dir=os.environ.get("ISTHMUS_BENCH_FOLDER")))
     folder.chmod(0o755)
     try:
