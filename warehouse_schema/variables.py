@@ -1,4 +1,4 @@
-"""Environment variables as pydantic-settings models.
+"""Environment variables as pydantic models.
 
 A model has one field per variable: the alias is the variable's name, `key` is its key in
 isthmus.toml, the description is its line in docs/settings.md. `<CHAIN>` in a name stands for a
@@ -13,9 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origin
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from warehouse_schema.configuration import FILE_ADVICE, Configuration, has_password
 from warehouse_schema.known_variables import (
@@ -87,57 +86,10 @@ def variable(
     )
 
 
-class _MappingSource(PydanticBaseSettingsSource):
-    """Values by alias from a mapping of variables."""
-
-    def __init__(self, model: type[BaseSettings], environment: Mapping[str, str]) -> None:
-        super().__init__(model)
-        self._environment = environment
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Text of one variable, or texts by chain; None where it is unset."""
-        name = field.alias or field_name
-        is_text = option_of(field, "keep_empty")
-        if CHAIN in name:
-            pattern = variable_pattern(name)
-            found = {
-                match["chain"]: text
-                for key, text in sorted(self._environment.items())
-                if (match := pattern.fullmatch(key)) and (text or is_text)
-            }
-            return found or None, name, False
-        text = self._environment.get(name)
-        return (text if text or is_text else None), name, False
-
-    def __call__(self) -> dict[str, Any]:
-        """Every variable that is set."""
-        fields = self.settings_cls.model_fields.items()
-        values = [self.get_field_value(field, field_name) for field_name, field in fields]
-        return {name: value for value, name, _ in values if value is not None}
-
-
-class Variables(BaseSettings):
+class Variables(BaseModel):
     """Base of the models; `read` creates them."""
 
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="ignore",
-        validate_default=False,
-        enable_decoding=False,
-        arbitrary_types_allowed=True,
-    )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The mapping given to `read` alone: no dotenv file, no secrets folder."""
-        return (_MappingSource(settings_cls, init_settings()["environment"]),)
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     @classmethod
     def contradictions(cls, given: Mapping[str, str]) -> Iterator[str]:  # noqa: ARG003
@@ -158,7 +110,7 @@ class Variables(BaseSettings):
             unread += [name.removesuffix("_FILE") for name in environment.refused]
         problems += cls.contradictions(dict.fromkeys(unread, "not read") | given)
         try:
-            values = cls.model_validate({"environment": resolved})
+            values = cls.model_validate(_set_values(cls, resolved))
         except ValidationError as error:
             raise SettingsError([*problems, *_problems(cls, error)]) from None
         if problems:
@@ -173,6 +125,25 @@ class Variables(BaseSettings):
             yield name, field
             if option_of(field, "has_file"):
                 yield f"{name}_FILE", field
+
+
+def _set_values(model: type[Variables], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Text of each variable that is set, by its name; texts by chain for a `<CHAIN>` variable."""
+    values: dict[str, Any] = {}
+    for field_name, field in model.model_fields.items():
+        name, keeps_empty = field.alias or field_name, bool(option_of(field, "keep_empty"))
+        if CHAIN in name:
+            pattern = variable_pattern(name)
+            by_chain = {
+                match["chain"]: text
+                for key, text in sorted(environment.items())
+                if (text or keeps_empty) and (match := pattern.fullmatch(key))
+            }
+            if by_chain:
+                values[name] = by_chain
+        elif environment.get(name) or (keeps_empty and name in environment):
+            values[name] = environment[name]
+    return values
 
 
 def option_of(field: FieldInfo, name: str) -> object:

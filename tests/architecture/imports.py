@@ -76,9 +76,9 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "indexer.logs": ("pythonjsonlogger",),
     # An extra: loaded where traces are exported.
     "indexer.span_exporter": ("opentelemetry",),
-    # Settings are pydantic-settings models.
+    # Settings are pydantic models.
     "warehouse_schema.location": ("pydantic",),
-    "warehouse_schema.variables": ("pydantic", "pydantic_settings", "typing_extensions"),
+    "warehouse_schema.variables": ("pydantic", "typing_extensions"),
     "indexer.config.settings": ("pydantic",),
     "indexer.config.metrics": ("pydantic",),
     "indexer.cli.config_file": ("pydantic",),
