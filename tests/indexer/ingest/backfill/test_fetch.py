@@ -2,6 +2,9 @@
 
 import threading
 import time
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -96,6 +99,14 @@ def test_waiting_chunks_are_bounded(monkeypatch: pytest.MonkeyPatch, size: int, 
     """By number always; chunks that are too large are all committed before more are fetched."""
     monkeypatch.setattr(fetch, "MAX_WAITING_BYTES", 50)
     requests: list[int] = []
+    fetches: list[Future[Any]] = []
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, *arguments: Any, **keywords: Any) -> Future[Any]:
+            fetches.append(super().submit(*arguments, **keywords))
+            return fetches[-1]
+
+    monkeypatch.setattr(fetch, "ThreadPoolExecutor", Pool)
 
     def read(first: Height, last: Height) -> Chunk:
         requests.append(first)
@@ -103,7 +114,7 @@ def test_waiting_chunks_are_bounded(monkeypatch: pytest.MonkeyPatch, size: int, 
 
     waiting = []
     for taken, _ in enumerate(fetch_ahead(source(read, read), Height(1), Height(200)), 1):
-        time.sleep(0.02)
+        futures.wait(fetches)
         waiting.append(len(requests) - taken)
     assert max(waiting) <= 2
     assert min(waiting[:10]) == fewest
