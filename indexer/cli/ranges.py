@@ -45,11 +45,9 @@ def _chain_of_range(network: "Network", chain_id: str, first: int, last: int) ->
 @operator_command
 def backfill(chain: str, first: int, last: int) -> int:
     """Read a past range of a chain, or read it again."""
-    from warehouse_schema.configuration import set_variables
+    from indexer.cli.memory import use_little_memory
 
-    # Before polars is imported. Ranges are decoded side by side: more threads of polars would take
-    # more memory and no less time.
-    set_variables({"POLARS_MAX_THREADS": "1"})
+    use_little_memory()
     with importing():
         from indexer.cli.progress_bar import Bar
         from indexer.config.warehouse import open_warehouse

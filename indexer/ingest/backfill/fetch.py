@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 READERS = 2
 """Parallel requests: one range is decoded while the other is on its way."""
-CHUNK_EVENTS = 6_000
+CHUNK_EVENTS = 4_500
 """Target number of raw events in a chunk: enough for a transaction. Five are in memory at once."""
 FIRST_BLOCKS = 20
 """Size of the first chunk read as columns: a block may hold hundreds of logs, or none."""

@@ -176,13 +176,32 @@ def test_progress_line_fits_the_width(width: int):
         assert line.endswith("0:00:05 left")
 
 
-def test_ranges_are_decoded_with_one_thread_each() -> None:
-    """Polars reads the number of its threads when it is imported."""
+def test_backfill_has_one_thread_of_polars_and_one_arena() -> None:
+    """Polars reads the number of its threads when it is imported.
+
+    glibc gives a thread an arena of its own when it allocates while the others are in use.
+    """
     script = """
+import ctypes, threading
 from indexer.cli.main import main
 code = main(["backfill", "--chain", "eip155:1", "--from", "0", "--to", "1"])
 import polars
-print(code, polars.thread_pool_size())
+print(code, polars.thread_pool_size(), flush=True)
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+allocated = threading.Barrier(4)
+
+def allocate():
+    libc.malloc(ctypes.c_size_t(1000))
+    allocated.wait()
+
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc.malloc_info(0, ctypes.c_void_p.in_dll(libc, "stdout"))
+libc.fflush(None)
 """
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -191,4 +210,5 @@ print(code, polars.thread_pool_size())
         capture_output=True,
         text=True,
     )
-    assert done.stdout == "2 1\n"
+    assert done.stdout.startswith("2 1\n")
+    assert done.stdout.count("<heap nr=") == 1

@@ -1,0 +1,22 @@
+"""How much memory a long command takes."""
+
+import ctypes
+
+from warehouse_schema.configuration import set_variables
+
+_M_ARENA_MAX = -8
+"""From glibc's malloc.h; described in `man 3 mallopt`."""
+
+
+def use_little_memory() -> None:
+    """Keep the memory of this process small; to be called before polars is imported.
+
+    For a command that decodes ranges side by side, so that more threads of polars would take more
+    memory and no less time. The C library keeps what was freed in one place for all threads, not
+    in one for each.
+    """
+    set_variables({"POLARS_MAX_THREADS": "1"})
+    # None where the C library is not glibc.
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
