@@ -143,7 +143,7 @@ def asked_of(*nodes: Node) -> Any:
     """The terms by these nodes."""
     with ExitStack() as stack:
         urls = [stack.enter_context(serving(node)) for node in nodes]
-        calls = ContractReader(EVM, urls, timeout=2.0)
+        calls = ContractReader(EVM, urls, timeout=20.0)
         stack.callback(calls.close)
         return FeeReader(NETWORK, {EVM.id: calls}, None).send(EVM.id, STELLAR.id, TO, AMOUNT)
 
@@ -191,7 +191,7 @@ def test_an_answer_is_kept_for_seconds_and_a_failure_for_one():
     node, clock = Node(), Clock()
     with serving(node) as url:
         fees = FeeReader(
-            NETWORK, {EVM.id: ContractReader(EVM, [url], timeout=2.0)}, None, clock=clock
+            NETWORK, {EVM.id: ContractReader(EVM, [url], timeout=20.0)}, None, clock=clock
         )
         for _ in range(3):
             assert fees.gas_price(EVM.id) == 7
@@ -218,7 +218,7 @@ def burn(answer: Any, source: Any = EVM, dest: Any = STELLAR, status: int = 200)
         path = f"/v2/burn/USDC/fees/{source.cctp_domain}/{dest.cctp_domain}"
         raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         service.answer(f"GET {path}", status, raw)
-        fees = FeeReader(NETWORK, {}, Iris(service.url, timeout=2.0))
+        fees = FeeReader(NETWORK, {}, Iris(service.url, timeout=20.0))
         try:
             return fees.burn(source.id, dest.id)
         finally:

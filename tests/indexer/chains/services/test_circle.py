@@ -33,7 +33,7 @@ def service() -> Iterator[FakeIris]:
 def iris(service: FakeIris, monkeypatch: pytest.MonkeyPatch) -> Iterator[Iris]:
     # The stand-in shuts nobody out for haste.
     monkeypatch.setattr("indexer.chains.services.circle.REQUESTS_PER_SECOND", 1000.0)
-    client = Iris(service.url, timeout=2.0)
+    client = Iris(service.url, timeout=20.0)
     yield client
     client.close()
 

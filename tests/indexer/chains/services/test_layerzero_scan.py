@@ -36,7 +36,7 @@ def service() -> Iterator[FakeService]:
 
 @pytest.fixture
 def scan(service: FakeService) -> Iterator[LzScan]:
-    client = LzScan(service.url + "/v1", timeout=2.0)
+    client = LzScan(service.url + "/v1", timeout=20.0)
     yield client
     client.close()
 

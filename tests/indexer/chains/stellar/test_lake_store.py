@@ -140,7 +140,7 @@ def test_refusal_and_outage_are_distinct_errors(
 
 def test_unresponsive_store_is_unavailable(folder: Path) -> None:
     with serving_objects(folder) as server:
-        store = LakeStore(server.http, timeout=2)
+        store = LakeStore(server.http, timeout=20)
     with pytest.raises(NodeUnavailable, match=r"\.config\.json of http://127"):
         store.read(".config.json")
 

@@ -171,7 +171,7 @@ def test_waiting_ends_when_a_ledger_closes(node: FakeStellarNode, reader: ChainR
 def test_wait_for_head_times_out(reader: ChainReader) -> None:
     started = time.monotonic()
     assert reader.wait_for_head(h(20), 0.2) is None
-    assert 0.2 <= time.monotonic() - started < 2
+    assert 0.2 <= time.monotonic() - started < 60
 
 
 def test_wait_for_head_returns_known_head_at_once(reader: ChainReader) -> None:
