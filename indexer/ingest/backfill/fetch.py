@@ -27,8 +27,10 @@ logger = logging.getLogger(__name__)
 
 READERS = 2
 """Parallel requests: one range is decoded while the other is on its way."""
-CHUNK_EVENTS = 4_500
+CHUNK_EVENTS = 6_000
 """Target number of raw events in a chunk: enough for a transaction. Five are in memory at once."""
+CHUNK_BYTES = 8_000_000
+"""Target size of a chunk's rows: those of 6,000 sends with their movements would be 10.5 MB."""
 FIRST_BLOCKS = 20
 """Size of the first chunk read as columns: a block may hold hundreds of logs, or none."""
 MAX_BLOCKS_COLUMNAR = 1_000
@@ -132,9 +134,15 @@ class RangePlanner:
         return first, last
 
     def learn(self, chunk: Chunk) -> None:
-        """Aim at `CHUNK_EVENTS`, in steps of at most twice or half as many blocks."""
+        """Aim at `CHUNK_EVENTS` or `CHUNK_BYTES`, whichever is reached first.
+
+        In steps of at most twice or half as many blocks.
+        """
         blocks = chunk.last - chunk.first + 1
-        target = blocks * CHUNK_EVENTS // max(chunk.read, 1)
+        target = min(
+            blocks * CHUNK_EVENTS // max(chunk.read, 1),
+            blocks * CHUNK_BYTES // max(chunk.size, 1),
+        )
         self._blocks = max(1, min(max(target, blocks // 2), blocks * 2, self._max))
 
     def halve(

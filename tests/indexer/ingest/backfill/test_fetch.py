@@ -195,16 +195,21 @@ def test_permanent_error_is_not_retried():
     assert tries == [1]
 
 
-def test_range_size_follows_events():
+@pytest.mark.parametrize(("events", "size"), [(1, 0), (0, 1), (1, 1)])
+def test_range_size_follows_events_and_bytes(
+    monkeypatch: pytest.MonkeyPatch, events: int, size: int
+):
+    target = 100
+    monkeypatch.setattr(fetch, "CHUNK_EVENTS", target)
+    monkeypatch.setattr(fetch, "CHUNK_BYTES", target)
     plan = RangePlanner(Height(1), Height(100_000), first_blocks=32, max_blocks=1_000)
     widths = []
-    target = fetch.CHUNK_EVENTS
-    for events in (0, 0, 0, 0, 0, 0, target, 1_000 * target, 2 * target):
+    for found in (0, 0, 0, 0, 0, 0, target, 1_000 * target, 2 * target):
         planned = plan.take()
         assert planned is not None
         first, last = planned
         widths.append(last - first + 1)
-        plan.learn(make_chunk(first, last, events=events))
+        plan.learn(make_chunk(first, last, events=events * found, size=size * found))
     assert widths == [32, 64, 128, 256, 512, 1_000, 1_000, 1_000, 500]
     plan.halve(Height(1), Height(10), RangeTooWide("too wide"))
     planned = plan.take()
