@@ -6,9 +6,9 @@ The same generated transfers of a token are stored as chunks of a backfill, one 
 - `one_table`: decoded rows with the columns `topics` and `data`;
 - `batches`: decoded rows, and the chunk's raw logs as one Arrow file in zstd.
 
-For each form: processor time of the connection's Postgres process, and size on disk with indexes;
-medians of the rounds, which take turns. `text_s` and `compress_s` are this side's processor time
-for the raw logs alone: their COPY text, and the batches.
+For each form: processor time of the connection's Postgres process, the median of the rounds, which
+take turns; and size on disk with indexes after the last. `text_s` and `compress_s` are this side's
+processor time for the raw logs alone: their COPY text, and the batches.
 """
 
 import hashlib
@@ -45,9 +45,9 @@ _TABLES = """
     CREATE TABLE bench.both (LIKE facts.erc20_transfers INCLUDING ALL);
     ALTER TABLE bench.both ADD topics text[] NOT NULL, ADD data bytea NOT NULL;
     CREATE TABLE bench.batches (first bigint PRIMARY KEY, logs bytea NOT NULL);
+    -- A batch is compressed already.
     ALTER TABLE bench.batches ALTER logs SET STORAGE external;
 """
-"""A batch is compressed already: Postgres need not try."""
 _NAMES = ("raw", "decoded", "both", "batches")
 
 
@@ -124,7 +124,7 @@ def _logs(first: int, token: str) -> pl.DataFrame:
             "topics": [TRANSFER_TOPIC, _party("sender", number), _party("recipient", number)],
             "data": f"0x{int(_word('amount', number)[-8:], 16):064x}",
         }
-        for number in range(first, first + PER_CHUNK)
+        for number in range(first, min(first + PER_CHUNK, LOGS))
     ]
     return pl.DataFrame(rows, schema=LOG_COLUMNS)
 
