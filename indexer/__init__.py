@@ -1,4 +1,4 @@
 """chain → facts → projections. Knows no orchestrator and no web framework."""
 
-# Imported for its effect, before the libraries that it is about.
+# Sets variables, so it is imported before the libraries that read them.
 import indexer.library_settings  # noqa: F401

@@ -1,6 +1,6 @@
 """Settings that libraries read from the environment when they are imported.
 
-Imported before any of them. What an operator has set stays.
+This module is imported before any of them. Values that an operator has set are kept.
 """
 
 import os

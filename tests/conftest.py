@@ -215,7 +215,11 @@ def connection(shared_engine: Engine) -> Iterator[Connection]:
 # Order, and what runs side by side.
 
 _WHOLE_SYSTEMS = ("tests/system/e2e", "tests/system/test_chaos.py")
-"""Each test starts a dozen processes, for minutes."""
+"""Files whose longest tests start a dozen processes, for minutes.
+
+Others start processes too, but for seconds. The second has its quick tests last, so that no file
+waits for a long one: xdist gives a worker its next file when two tests of this one are left.
+"""
 
 
 class OneWholeSystemAtATime(LoadFileScheduling):
@@ -231,7 +235,7 @@ class OneWholeSystemAtATime(LoadFileScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    """Whatever `--dist` says."""
+    """In place of the scheduler that `--dist` names."""
     return OneWholeSystemAtATime(config, log)
 
 

@@ -1,4 +1,4 @@
-"""How much memory a long command takes."""
+"""Memory of a long command."""
 
 import ctypes
 
@@ -11,9 +11,9 @@ _M_ARENA_MAX = -8
 def use_little_memory() -> None:
     """Keep the memory of this process small; to be called before polars is imported.
 
-    For a command that decodes ranges side by side, so that more threads of polars would take more
-    memory and no less time. The C library keeps what was freed in one place for all threads, not
-    in one for each.
+    For a command that decodes ranges side by side: more threads of polars would take more memory
+    and no less time, so it has one, whatever the followers of the same environment have. And the C
+    library allocates for all threads from one arena, not from up to eight for each core.
     """
     set_variables({"POLARS_MAX_THREADS": "1"})
     # None where the C library is not glibc.

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,8 +91,13 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def semaphores(group: int) -> set[Path]:
     """Named semaphores that processes of a group hold; other programs have theirs beside them."""
-    maps = "".join(Path(f"/proc/{each.pid}/maps").read_text() for each in members(group))
-    return {Path(path) for path in re.findall(r"/dev/shm/sem\.mp-\w+", maps)}
+    found = set[Path]()
+    for each in members(group):
+        # One that has just ended holds none.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            maps = Path(f"/proc/{each.pid}/maps").read_text()
+            found.update(map(Path, re.findall(r"/dev/shm/sem\.mp-\w+", maps)))
+    return found
 
 
 @pytest.fixture

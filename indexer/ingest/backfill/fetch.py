@@ -30,7 +30,7 @@ READERS = 2
 CHUNK_EVENTS = 6_000
 """Target number of raw events in a chunk: enough for a transaction. Five are in memory at once."""
 CHUNK_BYTES = 8_000_000
-"""Target size of a chunk's rows: those of 6,000 sends with their movements would be 10.5 MB."""
+"""Target of `Chunk.size`, which counts movements of sends twice: 6,000 sends would be 10.5 MB."""
 FIRST_BLOCKS = 20
 """Size of the first chunk read as columns: a block may hold hundreds of logs, or none."""
 MAX_BLOCKS_COLUMNAR = 1_000

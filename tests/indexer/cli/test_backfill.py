@@ -205,7 +205,12 @@ libc.fflush(None)
 """
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env={**os.environ, "DATABASE_URL": "mysql://x/y", "POLARS_MAX_THREADS": "2"},
+        env={
+            **os.environ,
+            "DATABASE_URL": "mysql://x/y",
+            "POLARS_MAX_THREADS": "2",
+            "MALLOC_ARENA_MAX": "8",
+        },
         check=True,
         capture_output=True,
         text=True,

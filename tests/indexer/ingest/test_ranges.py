@@ -481,7 +481,7 @@ def test_empty_block_costs_two_round_trips(
 
     monkeypatch.setattr(psycopg.Cursor, "execute", executed)
     monkeypatch.setattr(psycopg.Connection, "pipeline", counted)
-    # What is written once in so many seconds, not with each block: a slow machine needs that long.
+    # Without statements that come every few seconds: on a slow machine one may fall into a block.
     monkeypatch.setattr(following, "_FINALITY_SECONDS", float("inf"))
     monkeypatch.setattr(following, "REPORT_SECONDS", float("inf"))
     marks: list[int] = []
