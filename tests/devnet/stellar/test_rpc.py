@@ -342,4 +342,4 @@ def test_thousands_of_ledgers_are_returned_quickly():
     for _ in range(20):
         ask(rpc, "getEvents", startLedger=2, filters=[{"topics": [[TRANSFER, "**"]]}])
         ask(rpc, "getLedgers", startLedger=2, pagination={"limit": 200})
-    assert time.process_time() - used < 10
+    assert time.process_time() - used < 2
