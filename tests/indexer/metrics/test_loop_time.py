@@ -3,9 +3,10 @@
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from sqlalchemy import Engine, text
 
 from indexer.config.settings import child_environment, load_settings
 from indexer.errors import ConfigurationError
+from indexer.metrics import collectors
 from indexer.metrics.collectors import loop_time, registry, time_sessions, waiting
 from indexer.metrics.server import folder_registry, serve_metrics, shared_folder
 
@@ -24,24 +26,33 @@ def seconds_of(loop: str, reason: str) -> float:
     return registry().get_sample_value("isthmus_loop_seconds_total", labels) or 0.0
 
 
-def test_reasons_add_up_to_the_loops_time() -> None:
-    began = time.monotonic()
-    with loop_time("attester", "chain"):
-        entered = time.monotonic()
+def test_reasons_add_up_to_the_loops_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+
+    def work(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(collectors, "time", SimpleNamespace(monotonic=lambda: now))
+    with loop_time("publisher", "chain"):
+        work(1.0)
         with waiting("attestation"):
-            time.sleep(0.02)
+            work(2.0)
             with waiting("postgres"):
-                time.sleep(0.02)
+                work(4.0)
+            work(8.0)
+        work(16.0)
         with waiting("idle"):
-            time.sleep(0.01)
-        inside = time.monotonic() - entered
-    whole = time.monotonic() - began
-    assert seconds_of("attester", "attestation") >= 0.04
-    assert seconds_of("attester", "postgres") == 0.0, "the outer wait is the reason"
-    reasons = ("work", "idle", "attestation", "postgres")
-    # To a microsecond: a sum of floats.
-    total = round(sum(seconds_of("attester", each) for each in reasons), 6)
-    assert round(inside, 6) <= total <= round(whole, 6)
+            work(32.0)
+        work(64.0)
+    work(128.0)
+    spent = {each: seconds_of("publisher", each) for each in get_args(collectors.WaitReason)}
+    # The outer wait is the reason, not one within it.
+    assert {each: seconds for each, seconds in spent.items() if seconds} == {
+        "work": 81.0,
+        "attestation": 14.0,
+        "idle": 32.0,
+    }
 
 
 def test_statements_of_a_loop_count_as_postgres(engine: Engine) -> None:

@@ -18,7 +18,7 @@ from tests.factories.http_servers import Recorder, Write, answered_by
 @contextmanager
 def recorded(path: str = "") -> Iterator[HttpEndpoint]:
     with answering(Server((HOST, 0), Recorder)) as url:
-        client = HttpEndpoint(url + path, timeout=5, headers={"x-app": "app"})
+        client = HttpEndpoint(url + path, timeout=20, headers={"x-app": "app"})
         with closing(client):
             yield client
 
@@ -41,7 +41,7 @@ def test_parameters_are_encoded() -> None:
 def test_user_and_password_of_the_url_are_sent() -> None:
     with answering(Server((HOST, 0), Recorder)) as url:
         with_password = url.replace("//", "//us%40er:p%C3%A4ss@")
-        with closing(HttpEndpoint(with_password, timeout=5)) as client:
+        with closing(HttpEndpoint(with_password, timeout=20)) as client:
             seen = orjson.loads(client.send("GET").content)
     given = base64.b64decode(seen["headers"]["authorization"].removeprefix("Basic "))
     assert given.decode() == "us@er:päss"
@@ -71,7 +71,7 @@ def redirect(handler: Handler) -> None:
 
 
 def test_redirect_is_not_followed() -> None:
-    with answered_by(redirect) as url, closing(HttpEndpoint(url, timeout=5)) as client:
+    with answered_by(redirect) as url, closing(HttpEndpoint(url, timeout=20)) as client:
         response = client.send("GET")
     assert (response.status, response.is_success) == (307, False)
 
@@ -104,7 +104,7 @@ def nothing(_: Handler) -> None:
 def test_response_that_is_cut_is_a_lost_connection(write: Write) -> None:
     with (
         answered_by(write) as url,
-        closing(HttpEndpoint(url, timeout=5)) as client,
+        closing(HttpEndpoint(url, timeout=20)) as client,
         pytest.raises(ConnectionLost) as raised,
     ):
         client.send("GET", where="here")
@@ -133,7 +133,7 @@ def without_length(handler: Handler) -> None:
     "write", [chunked(b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"), zipped, without_length]
 )
 def test_response_is_whole_however_it_is_sent(write: Write) -> None:
-    with answered_by(write) as url, closing(HttpEndpoint(url, timeout=5)) as client:
+    with answered_by(write) as url, closing(HttpEndpoint(url, timeout=20)) as client:
         assert client.send("GET").content == b"hello world"
 
 
@@ -152,7 +152,7 @@ def no_http(handler: Handler) -> None:
 def test_malformed_response_is_no_answer(write: Write) -> None:
     with (
         answered_by(write) as url,
-        closing(HttpEndpoint(url, timeout=5)) as client,
+        closing(HttpEndpoint(url, timeout=20)) as client,
         pytest.raises(NodeUnavailable, match=r"^here: "),
     ):
         client.send("GET", where="here")
@@ -169,7 +169,7 @@ def test_retry_after_seconds_are_parsed(header: str | None, seconds: float | Non
             handler.send_header("retry-after", header)
         handler.end_headers()
 
-    with answered_by(refuse) as url, closing(HttpEndpoint(url, timeout=5)) as client:
+    with answered_by(refuse) as url, closing(HttpEndpoint(url, timeout=20)) as client:
         response = client.send("GET")
     assert (response.status, response.retry_after) == (429, seconds)
 
@@ -179,7 +179,7 @@ def test_refused_connection_names_host_and_reason() -> None:
     server.server_close()
     url = f"http://user:secret@{HOST}:{server.server_port}/key"
     with (
-        closing(HttpEndpoint(url, timeout=5)) as client,
+        closing(HttpEndpoint(url, timeout=20)) as client,
         pytest.raises(NodeUnavailable, match=f"{HOST}:{server.server_port}.*refused") as raised,
     ):
         client.send("GET")

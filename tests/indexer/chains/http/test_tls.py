@@ -40,7 +40,10 @@ def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_trusted_server_is_asked_over_tls(trusted: Path) -> None:
-    with over_tls(trusted) as host, closing(HttpEndpoint(f"https://{host}/key", timeout=5)) as node:
+    with (
+        over_tls(trusted) as host,
+        closing(HttpEndpoint(f"https://{host}/key", timeout=20)) as node,
+    ):
         assert orjson.loads(node.send("GET").content)["path"] == "/key"
 
 
@@ -51,7 +54,7 @@ def test_certificate_of_another_authority_is_refused(
     other = make_certificate(tmp_path_factory.mktemp("other"))
     with (
         over_tls(other) as host,
-        closing(HttpEndpoint(f"https://{host}/key", timeout=5)) as node,
+        closing(HttpEndpoint(f"https://{host}/key", timeout=20)) as node,
         pytest.raises(NodeUnavailable, match="certificate verify failed"),
     ):
         node.send("GET")
@@ -61,7 +64,7 @@ def test_certificate_of_another_name_is_refused(trusted: Path) -> None:
     with over_tls(trusted) as host:
         by_address = host.replace("localhost", HOST)
         with (
-            closing(HttpEndpoint(f"https://{by_address}/key", timeout=5)) as node,
+            closing(HttpEndpoint(f"https://{by_address}/key", timeout=20)) as node,
             pytest.raises(NodeUnavailable, match="certificate is not valid for"),
         ):
             node.send("GET")

@@ -35,7 +35,7 @@ def node() -> Iterator[FakeStellarNode]:
 
 @pytest.fixture
 def reader(node: FakeStellarNode) -> Iterator[StellarReader]:
-    reader = StellarReader(CHAIN, [node.url], timeout=5)
+    reader = StellarReader(CHAIN, [node.url], timeout=20)
     yield reader
     reader.close()
 

@@ -37,7 +37,7 @@ def node() -> Iterator[FakeStellarNode]:
 
 @pytest.fixture
 def reader(node: FakeStellarNode) -> Iterator[StellarReader]:
-    reader = StellarReader(CHAIN, [node.url], timeout=5)
+    reader = StellarReader(CHAIN, [node.url], timeout=20)
     yield reader
     reader.close()
 
@@ -255,7 +255,7 @@ def test_events_of_failed_node_are_not_used(node: FakeStellarNode) -> None:
     with serving(FakeStellarNode(latest=LATEST + 1)) as other:
         node.emit(make_escrow_event("deposit", ledger=21, index=1, chain=CHAIN.id))
         other.emit(*EVENTS)
-        reader = StellarReader(CHAIN, [node.url, other.url], timeout=5)
+        reader = StellarReader(CHAIN, [node.url, other.url], timeout=20)
         head = close_ledgers(node, reader)
         node.answer_with("getLedgers", refuse)
         with pytest.raises(NodeUnavailable):
