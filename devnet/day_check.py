@@ -9,7 +9,7 @@ from indexer.analytics.agreement import differences
 from indexer.analytics.daily import FIGURES, due_days
 from indexer.config.networks import Network
 
-DEADLINE_SECONDS = 120.0
+DEADLINE_SECONDS = 240.0
 _LOOK_SECONDS = 0.5
 
 

@@ -174,6 +174,8 @@ def _play(
                 problems = _late_days(supervisor, settings)
         if not problems:
             with stages.timed("doctor"):
+                # Nobody has closed one since the last transfer, and its age is a finding.
+                scenario.close_ledger()
                 problems = _doctor_findings(everything)
         log(f"\nset-up: {stages}")
         if not problems:
