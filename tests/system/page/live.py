@@ -5,7 +5,7 @@ Its ledgers close at the time of day unless told otherwise.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -136,18 +136,24 @@ class LiveMarket:
 
 def furnish(market: LiveMarket) -> None:
     """Six providers, three currencies, both directions; orders of every status."""
-    with market.ledger(seconds_ago=3_000):
+    began = time.time()
+
+    def ledger(seconds_ago: float) -> AbstractContextManager[ContractModel]:
+        # However long this takes, as many seconds are between two of them.
+        return market.ledger(seconds_ago=seconds_ago + time.time() - began)
+
+    with ledger(3_000):
         _found(market)
-    with market.ledger(seconds_ago=2_000):
+    with ledger(2_000):
         market.order("ben", 45, "onramp", "venmo", "USD")
-    with market.ledger(seconds_ago=1_200):
+    with ledger(1_200):
         settled = market.order("ana", "120.25", "onramp", "venmo", "USD")
         left = market.order("chloe", 80, "offramp", "revolut", "EUR")
-    with market.ledger(seconds_ago=965) as contracts:
+    with ledger(965) as contracts:
         contracts.fulfil(settled)
-    with market.ledger(seconds_ago=700) as contracts:
+    with ledger(700) as contracts:
         contracts.cancel(left, by="provider")
-    with market.ledger(seconds_ago=95):
+    with ledger(95):
         market.order("davi", "64.5", "onramp", "pix", "BRL")
         market.order("femi", "33.3333333", "onramp", "wise", "USD")
     market.close()

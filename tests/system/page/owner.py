@@ -79,10 +79,13 @@ class Owner:
 
     def _has_quote(self) -> bool:
         """Ask again while the service says that a chain is not available."""
-        if not self.page.locator("#start-panel[aria-busy]").is_visible():
+        if self.page.locator("#start-panel[aria-busy]").is_visible():
+            return False
+        if not self.page.locator("#quote").is_visible():
             self.button("Get a quote").click()
             self.page.wait_for_timeout(500)
-        return self.page.locator("#quote").is_visible()
+            return False
+        return True
 
     def start(self) -> str:
         """Start the transfer of the quote; its id."""
@@ -104,8 +107,8 @@ class Owner:
 
     def copied(self, button: Locator) -> str:
         """What the button copies. The tab must be allowed to read the clipboard."""
-        button.click()
-        self.visit.until(lambda: button.inner_text() == "Copied")
+        with self.visit.shows_meanwhile(button, "Copied"):
+            button.click()
         return str(self.page.evaluate("navigator.clipboard.readText()"))
 
     def lists(self, selector: str) -> list[dict[str, str]]:

@@ -125,7 +125,7 @@ def test_prices_before_the_first_closed_day_are_not_zero(empty_town, visits):
     visit = visits(empty_town).go()
     said = "No day is closed and computed yet."
     visit.until(lambda: visit.text("#history-empty") == said)
-    assert visit.text("#orders-empty") == "No orders yet."
+    visit.until(lambda: visit.text("#orders-empty") == "No orders yet.")
 
 
 def test_prices_without_offers_are_not_waited_for(empty_town, visits):
@@ -307,12 +307,12 @@ def test_taker_and_settlement_are_copied_where_there_is_no_explorer(square, visi
     visit.go(f"/?provider={account('ana')}")
     visit.until(lambda: len(visit.orders()) == 1)
     [order] = square.get(f"intents?provider={account('ana')}")
-    copied = visit.page.locator("#orders-table").get_by_text("Copied")
     for name, whole in {"Taker": order["buyer"], "The settlement": order["txHash"]}.items():
-        visit.page.get_by_role("button", name=f"Copy {name}").click()
-        visit.until(copied.is_visible)
+        button = visit.page.get_by_role("button", name=f"Copy {name}")
+        with visit.shows_meanwhile(button, "Copied"):
+            button.click()
         assert visit.page.evaluate("navigator.clipboard.readText()") == whole
-        visit.until(lambda: not copied.is_visible())
+        visit.until(lambda button=button: button.inner_text() == "Copy")
 
 
 def test_footer_links_to_the_documents(square, visits):

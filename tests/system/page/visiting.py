@@ -1,10 +1,11 @@
 """A reader in front of the page: what it shows, read off as text."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
 
 from tests.system.page.reading import is_shown, offer_row
 from tests.system.page.serving import Serving
@@ -102,6 +103,22 @@ class Visit:
                 return
             self.page.wait_for_timeout(50)
         raise AssertionError(f"never came true on:\n{self.page.locator('body').inner_text()}")
+
+    @contextmanager
+    def shows_meanwhile(self, element: Locator, text: str) -> Iterator[None]:
+        """Wait until an element has had a text since the block began, however short a time."""
+        element.evaluate(
+            """(element, text) => {
+                window.shown_meanwhile = new Promise((resolve) => {
+                    const look = () => element.innerText === text
+                        ? resolve() : requestAnimationFrame(look);
+                    look();
+                });
+            }""",
+            text,
+        )
+        yield
+        self.page.evaluate("window.shown_meanwhile")
 
     def offers(self) -> list[dict[str, str]]:
         """The rows of the offers' table; all of them are shown first."""
