@@ -212,6 +212,12 @@ def connection(shared_engine: Engine) -> Iterator[Connection]:
         transaction.rollback()
 
 
+@pytest.fixture
+def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases outlast any stall of a busy machine, where a test lets none expire by itself."""
+    monkeypatch.setattr("warehouse_schema.leases.EXPIRE_SECONDS", 600.0)
+
+
 # Order, and what runs side by side.
 
 _WHOLE_SYSTEMS = ("tests/system/e2e", "tests/system/test_chaos.py")

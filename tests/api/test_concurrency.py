@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from api.actions.sources import LimitedEvmSource
-from api.concurrency import MAX_CONCURRENT
+from api.concurrency import MAX_CONCURRENT, MAX_PER_CHAIN
 from api.errors import Unavailable
 from api.quotes.fees import LimitedFees
 from indexer.actions.mint_check import MintRefusal
@@ -23,10 +23,12 @@ class Silence:
     """Keeps every question about the silent chain waiting, until it is released."""
 
     def __init__(self) -> None:
+        self.asked = threading.Semaphore(0)
         self.released = threading.Event()
 
     def __call__(self, chain: ChainId) -> None:
         if chain == SILENT:
+            self.asked.release()
             self.released.wait(60)
 
 
@@ -58,6 +60,8 @@ def test_silent_chain_holds_up_no_other_chain(
     with ThreadPoolExecutor(MAX_CONCURRENT) as threads:
         waiting = [threads.submit(ask, SILENT) for _ in range(MAX_CONCURRENT)]
         try:
+            for _ in range(MAX_PER_CHAIN):
+                assert silence.asked.acquire(timeout=60)
             with pytest.raises(Unavailable):
                 ask(SILENT)
             assert ask(WELL) == ask(WELL)

@@ -152,8 +152,8 @@ def test_metrics_of_all_workers_are_summed(api_database, book, tmp_path):
             found = figures(httpx.get(own, timeout=TIMEOUT).text)
             assert found["isthmus_requests_total"][("GET", "/healthz", "200")] == 40
             assert found["isthmus_request_seconds_count"][("/healthz",)] == 40
-        assert httpx.get(f"{server.url}/metrics").status_code == 404
-        assert httpx.get(own.replace("metrics", "healthz")).status_code == 404
+        assert httpx.get(f"{server.url}/metrics", timeout=TIMEOUT).status_code == 404
+        assert httpx.get(own.replace("metrics", "healthz"), timeout=TIMEOUT).status_code == 404
 
 
 def test_counts_survive_their_worker(api_database, book, tmp_path):

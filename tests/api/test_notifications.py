@@ -105,7 +105,8 @@ def test_killed_session_resyncs_and_reconnects(make_changes, owner):
     changes, log = make_changes()
     with owner.begin() as connection:
         query = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OUR_SESSIONS}"
-        assert connection.scalars(text(query)).all() == [True]
+        # Beside it, a session whose client is gone may be there for a moment.
+        assert True in connection.scalars(text(query)).all()
     assert log.next() == LOST
     assert log.next() == GAINED
     assert changes.connected
@@ -159,7 +160,7 @@ def test_listener_has_the_api_role(make_changes, owner):
     make_changes()
     with owner.connect() as connection:
         query = f"SELECT query FROM pg_stat_activity WHERE {OUR_SESSIONS}"
-        assert connection.scalars(text(query)).all() == [f'LISTEN "{channels.INGESTED}"']
+        assert {*connection.scalars(text(query))} == {f'LISTEN "{channels.INGESTED}"'}
 
 
 # Python 3.12 and later warn of what is tried here.

@@ -78,11 +78,11 @@ def test_list_equals_the_registry(reader):
         (STELLAR, {}, True),
         (STELLAR, {"held": "retention gap"}, False),
         # Ten seconds and three blocks of 5 s, of 0.25 s, of 12 s.
-        (STELLAR, {"idle_seconds": 20}, True),
+        (STELLAR, {"idle_seconds": 12}, True),
         (STELLAR, {"idle_seconds": 26}, False),
-        (ARBITRUM, {"idle_seconds": 5}, True),
+        (ARBITRUM, {"idle_seconds": 1}, True),
         (ARBITRUM, {"idle_seconds": 11}, False),
-        (SEPOLIA, {"idle_seconds": 40}, True),
+        (SEPOLIA, {"idle_seconds": 30}, True),
         (SEPOLIA, {"idle_seconds": 47}, False),
         # It moves, but a minute and 20 blocks behind its head.
         (STELLAR, {"head_time": CLOSE_TIME + 160}, True),
@@ -124,7 +124,7 @@ def test_relayed_ends_are_unavailable_without_relay(client, rows):
     ("sender", "available"),
     [
         ({}, True),
-        ({"silent_seconds": 115}, True),
+        ({"silent_seconds": 90}, True),
         ({"silent_seconds": 125}, False),
         ({"well": False, "reason": "3 stroops on the account"}, False),
         ({"duty": "sponsor"}, False),

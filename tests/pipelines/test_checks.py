@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent, DagsterEventType
 from dagster._core.test_utils import create_run_for_test
-from sqlalchemy import delete, insert, text, update
+from sqlalchemy import Engine, delete, insert, text, update
 
 from indexer.errors import RetentionGap
 from indexer.ingest.ranges import follower_lease
@@ -99,13 +99,21 @@ def look(settings, instance, indexer_engine):
     return evaluate
 
 
+def set_time_of_cursors(engine: Engine, from_now: str, *columns: str) -> None:
+    """In an hour they are still fresh, however long a test takes."""
+    with engine.begin() as conn:
+        then = text(f"now() + interval '{from_now}'")
+        conn.execute(update(cursors).values(dict.fromkeys(columns, then)))
+
+
 @pytest.fixture
 def ingested(indexer_engine, settings):
     ingest_once(indexer_engine, QuietChain(top=9), settings.network)
 
 
 @pytest.mark.usefixtures("ingested")
-def test_consistent_chain_passes(check):
+def test_consistent_chain_passes(check, engine):
+    set_time_of_cursors(engine, "1 hour", "updated_at", "reported_at")
     found = check()
     assert {name for _, name in found} == {"blocks_join", "no_open_alarms", "keeps_up"}
     assert all(evaluation.passed for evaluation in found.values())
@@ -196,9 +204,8 @@ def test_chain_on_hold_is_an_error(check, engine):
     ],
 )
 def test_chain_that_stands_still_is_a_warning(check, engine, aged, found):
-    then = text("now() - interval '14 seconds'")
-    with engine.begin() as conn:
-        conn.execute(update(cursors).values(dict.fromkeys(aged, then)))
+    set_time_of_cursors(engine, "1 hour", "updated_at", "reported_at")
+    set_time_of_cursors(engine, "-14 seconds", *aged)
     evaluation = check()[(blocks_key(EVM), "keeps_up")]
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert evaluation.metadata["found"].value.startswith(found)
@@ -250,8 +257,8 @@ def test_history_check_waits_for_the_last_one_then_rests(instance):
     assert isinstance(next_check(instance, CHECK_HISTORY, time.time()), dg.RunRequest)
     run = create_run_for_test(instance, job_name=CHECK_HISTORY)
     started = DagsterEvent(DagsterEventType.RUN_START.value, CHECK_HISTORY)
-    instance.report_dagster_event(started, run_id=run.run_id)
     begun = time.time()
+    instance.report_dagster_event(started, run_id=run.run_id)
     assert isinstance(next_check(instance, CHECK_HISTORY, begun + 100_000), dg.SkipReason)
     instance.report_run_failed(run)
     took = time.time() - begun

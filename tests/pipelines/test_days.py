@@ -10,6 +10,7 @@ from sqlalchemy import Engine, text
 
 from indexer.config.settings import Settings
 from indexer.facts.days import record_changed_days
+from pipelines import supervision
 from pipelines.defs.days.assets import days
 from pipelines.defs.days.sensors import first_range
 from pipelines.defs.names import (
@@ -130,7 +131,8 @@ def test_open_day_fails_its_run_with_a_reason(run):
     assert metadata["reason"].value.startswith("2026-11-21 is not over")
 
 
-def test_failed_day_run_backs_off(run, look, engine):
+def test_failed_day_run_backs_off(run, look, engine, monkeypatch):
+    monkeypatch.setattr(supervision, "_BACKOFF", (0.0, 3_600.0))
     with engine.begin() as owner:
         owner.execute(text("ALTER TABLE projections.market_days ADD CONSTRAINT no CHECK (false)"))
     assert not run(BOOK_JOB, DAYS[0], DAYS[-1]).success

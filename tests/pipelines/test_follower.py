@@ -2,6 +2,7 @@
 
 import os
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -11,6 +12,7 @@ from sqlalchemy import func, select
 from indexer.errors import NodeUnavailable, WrongChain
 from indexer.facts.status import chain_status
 from indexer.ingest.ranges import follower_lease
+from pipelines import long_run
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.names import MOVEMENTS, ORDER_BOOK, blocks_key, cursor_key, events_key
 from pipelines.failures import STOPPED_TAG
@@ -93,8 +95,18 @@ def test_folded_projections_are_reported_as_of_last_block(follow):
     assert not materialized(result, ORDER_BOOK), "only the Stellar chain moves the order book"
 
 
-def test_run_ends_successfully_after_its_minutes(follow, indexer_engine):
-    assert follow(QuietChain(top=3), minutes=0.01).success
+def test_run_ends_successfully_after_its_minutes(follow, indexer_engine, monkeypatch):
+    now = 1_000.0
+
+    def pass_a_minute() -> None:
+        nonlocal now
+        now += 60.0
+
+    monkeypatch.setattr(long_run, "time", SimpleNamespace(monotonic=lambda: now))
+    reader = QuietChain(top=3)
+    reader.on_wait = pass_a_minute
+    assert follow(reader, minutes=3).success
+    assert now == 1_000.0 + 4 * 60.0
     assert stored_blocks(indexer_engine) == 4
 
 

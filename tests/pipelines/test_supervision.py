@@ -186,7 +186,9 @@ def test_run_of_another_chain_is_ignored(look, instance):
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_sensor_replaces_a_run_with_progress_at_once(look, instance, moved):
+def test_sensor_replaces_a_run_with_progress_at_once(look, instance, moved, monkeypatch):
+    monkeypatch.setattr(supervision, "_BACKOFF", (0.0, 3_600.0))
+    monkeypatch.setattr(supervision, "_MAX_AFTER_LOST_PROCESS", 3_600.0)
     run = create_run_for_test(instance, job_name=JOB)
     instance.report_dagster_event(
         DagsterEvent(DagsterEventType.RUN_START.value, JOB), run_id=run.run_id

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from configparser import ConfigParser
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -147,15 +148,17 @@ def test_everything_starts_and_stops(postgres: Server, server_engine, tmp_path: 
         locations = (
             "{ workspaceOrError { ... on Workspace { locationEntries { name loadStatus } } } }"
         )
-        answer = httpx.post(f"http://127.0.0.1:{page}/graphql", json={"query": locations}).json()
+        answer = httpx.post(
+            f"http://127.0.0.1:{page}/graphql", json={"query": locations}, timeout=TIMEOUT
+        ).json()
         entries = answer["data"]["workspaceOrError"]["locationEntries"]
         assert entries == [{"name": "isthmus", "loadStatus": "LOADED"}]
         for words in (
             *(("code-server",), ("daemon",)),
             *(("api", "--port", str(api)), ("page", "--port", str(page))),
         ):
-            alive = subprocess.run(isthmus("alive", *words), env=environment, cwd=tmp_path)
-            assert alive.returncode == 0
+            alive = partial(subprocess.run, isthmus("alive", *words), env=environment, cwd=tmp_path)
+            await_condition(process, lambda alive=alive: alive().returncode == 0)
         assert (tmp_path / "home/supervisor/supervisord.conf").stat().st_mode & 0o777 == 0o600
         second = subprocess.run(up, env=environment, cwd=tmp_path, capture_output=True, text=True)
         assert second.returncode == 1

@@ -276,6 +276,7 @@ def test_nonce_taken_by_another_signer_halts_account(stand: Stand):
     assert stand.received(message) == AMOUNT
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_second_process_for_account_raises_conflict(stand: Stand):
     relay = stand.relay()
     with (

@@ -425,7 +425,11 @@ def test_free_onboardings_do_not_count_as_failures(stand: LedgerStand):
     assert stand.turns(by).opened == 1
 
 
-def test_kill_at_any_point_opens_one_trustline_for_one_fee(stand: LedgerStand):
+def test_kill_at_any_point_opens_one_trustline_for_one_fee(
+    stand: LedgerStand, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("relay.jobs.onboardings.HOLD_SECONDS", 600.0)
+
     def live(waiting: Deposit, name: str, bomb: Bomb) -> None:
         by = relay(stand, name, stellar_nodes(bomb))
         with account_session(stand.relay_engine, by.account) as conn:

@@ -48,7 +48,7 @@ def backup(
 
     def end_sessions() -> str:
         return (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
             f"WHERE datname = '{database.database}'"
         )
 

@@ -1,6 +1,7 @@
 """Submissions are sent unchanged in fee bumps, once, and get an outcome."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -101,13 +102,14 @@ def submitter(
     stand: LedgerStand,
     nodes: type[StellarAccountNodes] = StellarAccountNodes,
     limits: SpendLimits = LIMITS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Submitter:
     stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
     payer = stand.chain.account(keypair("payer of owners").public_key)
     if payer is None:
         stand.chain.open("payer of owners")
     key = LocalStellarKey(keypair("payer of owners"))
-    return Submitter(STELLAR, stand.opened[-1], key, limits, time.monotonic)
+    return Submitter(STELLAR, stand.opened[-1], key, limits, clock)
 
 
 def turns(stand: LedgerStand, sender: Submitter) -> TurnReport:
@@ -183,7 +185,7 @@ class Lost(StellarAccountNodes):
 
 
 def test_payment_that_would_fail_is_not_paid_for(stand: LedgerStand):
-    signed, sender = accepted(stand), submitter(stand)
+    signed, sender = accepted(stand), submitter(stand, clock=lambda: 0.0)
     drain(stand, signed)
     turn = turns(stand, sender)
     assert (turn.opened, turn.refused) == (

@@ -21,7 +21,7 @@ from indexer.config.networks import load_network
 from indexer.logs import MEMBERS
 
 ROOT = Path(__file__).resolve().parents[2]
-STEP_SECONDS = 40.0
+STEP_SECONDS = 150.0
 """Until the next process is ready. Imports of six processes take seconds of two cores."""
 PLANTED = ("s3cretUser", "s3cretPath", "s3cretQuery", "s3cretHeader", "s3cretBody", "s3cretToken")
 DEAD_NODE = "http://s3cretUser:pw@127.0.0.1:1/v3/s3cretPath?key=s3cretQuery"
@@ -82,7 +82,7 @@ def end(running: Sequence[Running]) -> None:
         each.process.wait(60)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_line_of_every_process_is_an_object_without_secrets(
     database: URL, tmp_path: Path
 ) -> None:

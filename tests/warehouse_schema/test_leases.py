@@ -28,6 +28,8 @@ from warehouse_schema.leases import (
     take_lease,
 )
 
+pytestmark = pytest.mark.usefixtures("long_leases")
+
 NAME = LeaseName(locks.FOLLOWER, "eip155:1")
 OTHER = LeaseName(locks.FOLLOWER, "eip155:8453")
 

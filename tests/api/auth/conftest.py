@@ -46,7 +46,7 @@ def serve(reader: Engine, rows: Connection) -> Serve:
         account = StellarAddress(WALLET.public_key)
         node.entries[account_key(account)] = make_account_entry(account)
         with serving(node):
-            accounts = AccountReader(NETWORK.stellar, [node.url])
+            accounts = AccountReader(NETWORK.stellar, [node.url], timeout=60.0)
             # The port is known once the server listens, and the app is asked only then.
             server = make_server("127.0.0.1", 0, lambda *call: app(*call), threaded=True)
             home = f"127.0.0.1:{server.port}"

@@ -12,11 +12,12 @@ from stellar_sdk import Keypair
 from api.auth.claims import LEEWAY_SECONDS
 from api.auth.identity import identity_from_settings
 from api.auth.key_set import pinned_key
+from api.auth.provider import IdentityProviderApi
 from api.settings import load_api_settings
 from devnet.identity.provider import ISSUER, KID, wallet
 from devnet.keys import in_files
 from tests.factories.app import NOW
-from tests.factories.identity import LONGEST
+from tests.factories.identity import LONGEST, PATIENT
 from tests.factories.tokens import ACCOUNT, make_tokens, part, private_key, public_pem, sign
 
 PATH = "/v1/session"
@@ -202,7 +203,8 @@ def test_only_provider_host_is_logged(world, user, caplog):
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_identity_provider_from_settings(world, user, reader, pinned, tmp_path):
+def test_identity_provider_from_settings(world, user, reader, pinned, tmp_path, monkeypatch):
+    monkeypatch.setitem(IdentityProviderApi.__init__.__kwdefaults__, "timeout", PATIENT)
     variables = in_files(
         tmp_path,
         {

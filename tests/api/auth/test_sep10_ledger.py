@@ -34,7 +34,7 @@ def ledger(process) -> Iterator[DevnetClient]:
 
 @pytest.fixture
 def client(process, ledger, rows, reader) -> Iterator[FlaskClient]:
-    accounts = AccountReader(NETWORK.stellar, [process.url])
+    accounts = AccountReader(NETWORK.stellar, [process.url], timeout=60.0)
     sep10 = make_sep10(passphrase=PASSPHRASE)
     app = make_sign_in_app(reader, LimitedAccounts(accounts), network=NETWORK, sep10=sep10)
     yield app.test_client()

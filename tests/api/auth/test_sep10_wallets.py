@@ -34,7 +34,7 @@ def assert_is_token_of_wallet(token: str) -> None:
 
 
 def test_python_stellar_sdk_signs_in(serve) -> None:
-    with serve("host:port") as home, httpx.Client(trust_env=False) as http:
+    with serve("host:port") as home, httpx.Client(trust_env=False, timeout=60) as http:
         toml = fetch_stellar_toml(home, use_http=True)
         given = http.get(
             toml["WEB_AUTH_ENDPOINT"],

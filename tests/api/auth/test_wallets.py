@@ -9,6 +9,7 @@ from stellar_sdk import Keypair
 
 from api.auth.bindings import Bindings
 from api.auth.claims import BadToken
+from api.auth.key_set import pinned_key
 from api.auth.provider import MAX_CONCURRENT_REQUESTS
 from api.errors import IdentityUnavailable, NoStellarWallet, WalletChanged
 from devnet.identity.provider import ISSUER, wallet
@@ -99,9 +100,11 @@ def test_missing_wallet_returns_403(world):
 def test_provider_failure_returns_503(world, fault, status, code, again):
     user = world.stand_in.add_user()
     world.stand_in.faults = {"users": fault}
+    keys = None
     if fault == "slow":
         world.timeout = IMPATIENT
-    client, token = world.client(), world.token(user)
+        keys = pinned_key(world.stand_in.key.public_key())
+    client, token = world.client(keys=keys), world.token(user)
     answer = client.get("/v1/session", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.json["code"]) == (status, code)
     assert answer.headers.get("Retry-After") == ("5" if status == 503 else None)

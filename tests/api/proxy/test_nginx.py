@@ -142,7 +142,7 @@ OTHER_CLIENTS = {
 def test_connection_limit_counts_an_ipv6_64_as_one_client(subtests) -> None:
     with silent_server() as api_port:
         port = free_port()
-        edits = ONE_AT_A_TIME | {"proxy_read_timeout 60s;": "proxy_read_timeout 1s;"}
+        edits = ONE_AT_A_TIME | {"proxy_read_timeout 60s;": "proxy_read_timeout 4s;"}
         with nginx(port, api_port, edits) as tls:
             for name, (first, second, status) in OTHER_CLIENTS.items():
                 with subtests.test(name), ask_from(port, tls, first) as held:

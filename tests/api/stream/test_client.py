@@ -21,9 +21,7 @@ class Follower:
         threading.Thread(target=self._run, kwargs=wishes, daemon=True).start()
 
     def _run(self, **wishes: Any) -> None:
-        for moment in self._isthmus.follow(markers=True, **wishes):
-            if self._over:
-                return
+        for moment in self._isthmus.follow(markers=True, should_stop=lambda: self._over, **wishes):
             with self._told:
                 self.books[moment.ledger] = shown(moment)
                 self._told.notify_all()

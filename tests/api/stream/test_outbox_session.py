@@ -54,4 +54,5 @@ def test_timeout_of_a_statement_is_not_tried_again(session, stand, since, engine
         connection.execute(text("LOCK TABLE projections.stream_events"))
         with pytest.raises(psycopg.errors.QueryCanceled):
             session.read_since(since)
+    session._session.execute("RESET statement_timeout")
     assert session.read_since(since).at == since

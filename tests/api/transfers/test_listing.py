@@ -33,7 +33,7 @@ def test_empty_list_has_no_next_page(starter):
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
 def test_pages_contain_each_transfer_once(kept, starter, limit):
-    made = [insert_transfer(kept, ago=ago) for ago in range(10, 17)]
+    made = [insert_transfer(kept, ago=20 * number) for number in range(10, 17)]
     # As close to one another as two of an owner's can be.
     first = select(func.min(transfers.c.started_at)).scalar_subquery()
     closest = first + func.make_interval(0, 0, 0, 0, 0, 0, 0.000001)
@@ -45,7 +45,7 @@ def test_pages_contain_each_transfer_once(kept, starter, limit):
 
 
 def test_new_transfer_does_not_shift_pages(kept, starter):
-    made = [insert_transfer(kept, ago=ago) for ago in range(10, 14)]
+    made = [insert_transfer(kept, ago=20 * number) for number in range(10, 14)]
     reading = pages(starter, 2)
     seen = next(reading)
     start(starter, insert_quote(kept))
@@ -53,7 +53,7 @@ def test_new_transfer_does_not_shift_pages(kept, starter):
 
 
 def test_default_page_has_fifty(kept, starter):
-    made = [insert_transfer(kept, ago=ago) for ago in range(51)]
+    made = [insert_transfer(kept, ago=20 * number) for number in range(51)]
     shown = page(starter)
     assert [each["id"] for each in shown["transfers"]] == made[:50]
     assert shown["next_before"] == shown["transfers"][-1]["started_at"]

@@ -61,7 +61,7 @@ def oft(tmp_path_factory) -> Iterator[tuple[str, int]]:
 
 def test_an_oft_is_asked_for_what_arrives_and_for_the_messages_fee(oft):
     url, wei = oft
-    fees = FeeReader(NETWORK, {EVM.id: ContractReader(EVM, [url])}, None)
+    fees = FeeReader(NETWORK, {EVM.id: ContractReader(EVM, [url], timeout=20.0)}, None)
     terms = fees.send(EVM.id, STELLAR.id, TO, AMOUNT)
     assert (terms.received, terms.native_fee, terms.min_amount) == (AMOUNT, wei, 0)
     assert terms.native_fee > 0
@@ -71,7 +71,7 @@ def test_an_oft_is_asked_for_what_arrives_and_for_the_messages_fee(oft):
 
 def test_a_call_that_reverts_is_no_answer(oft):
     url, _ = oft
-    fees = FeeReader(NETWORK, {EVM.id: ContractReader(EVM, [url])}, None)
+    fees = FeeReader(NETWORK, {EVM.id: ContractReader(EVM, [url], timeout=20.0)}, None)
     with pytest.raises(RetryableChainError, match="revert"):
         fees.send(EVM.id, STELLAR.id, TO, 2**64)
     fees.close()

@@ -53,7 +53,7 @@ def test_evm_node_given_for_stellar_is_named(evm_url: str):
         "stellar:devnet is read from a Stellar RPC node"
     )
     assert refusal(StellarReader(STELLAR, [evm_url])) == expected
-    accounts = AccountReader(STELLAR, [evm_url])
+    accounts = AccountReader(STELLAR, [evm_url], timeout=20.0)
     with closing(accounts), pytest.raises(WrongChain, match="names an EVM node"):
         accounts.snapshot(ACCOUNT)
 
@@ -64,7 +64,7 @@ def test_stellar_node_given_for_evm_is_named(stellar_url: str):
         f"{STELLAR.passphrase!r}, and eip155:31337 is read from an EVM node"
     )
     assert refusal(EvmReader(EVM, [stellar_url], event_topics)) == expected
-    calls = ContractReader(EVM, [stellar_url])
+    calls = ContractReader(EVM, [stellar_url], timeout=20.0)
     with closing(calls), pytest.raises(WrongChain, match="names a Stellar node"):
         calls.call(ADDRESS, b"")
 

@@ -91,6 +91,7 @@ def test_status_names_a_chain_without_a_follower(command: Command) -> None:
     assert f"\nfollower {DEVNET.id}: no process\n" in command("status")[1]
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_status_names_the_follower_and_its_standbys(command: Command, engine: Engine) -> None:
     name = LeaseName(locks.FOLLOWER, DEVNET.id)
     with follower_lease(engine, DEVNET.id), engine.connect() as conn:

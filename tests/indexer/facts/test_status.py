@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from sqlalchemy import Engine, func, update
 
 from indexer.config.networks import load_network
@@ -19,6 +20,7 @@ NETWORK = load_network("devnet")
 CHAIN, OTHER = (chain.id for chain in NETWORK.chains)
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_expired_lease_counts_from_its_expiry_and_released_one_not(indexer_engine: Engine) -> None:
     def unfollowed() -> dict[str, float | None]:
         return {

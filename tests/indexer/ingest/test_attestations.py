@@ -931,6 +931,7 @@ def test_loop_prunes_polls(
     assert differences(indexer_engine, NETWORK) == []
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_second_poller_is_refused(indexer_engine: Engine, iris: Iris) -> None:
     with (
         lease_session(indexer_engine, locks.POLLER, "", "held"),

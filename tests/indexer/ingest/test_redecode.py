@@ -324,6 +324,7 @@ def test_backfill_rewinds_redecode(
     assert contents(indexer_engine) == straight(chain, NETWORK)
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_swap_blocks_backfill(
     engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

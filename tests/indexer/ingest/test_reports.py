@@ -1,5 +1,6 @@
 """Follower reports between blocks, and `status` without them."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,10 @@ def test_failure_is_reported_until_the_node_answers(
     follow_until(indexer_engine, chain, lambda: read(indexer_engine).failure is None)
 
 
+AGED = r"(9[5-9]|1\d\d) s"
+"""What 95 s are called when a busy machine tells of them."""
+
+
 @pytest.mark.parametrize(
     ("aged", "reason"),
     [
@@ -109,9 +114,8 @@ def test_status_fails_for_a_chain_that_stands_still(
     age(indexer_engine, *aged, seconds=95)
     code, line = status()
     assert code == 1
-    said = "as its follower said 95 s ago, " if reason == "NOT_FOLLOWED" else ""
-    assert line.startswith(f"{ETHEREUM}: at 3 of 3, 0 s behind, {said}{reason}: ")
-    assert "95 s" in line
+    said = f"as its follower said {AGED} ago, " if reason == "NOT_FOLLOWED" else ""
+    assert re.match(f"{ETHEREUM}: at 3 of 3, 0 s behind, {said}{reason}: .* {AGED}", line)
 
 
 def test_status_names_why_a_node_cannot_be_read(indexer_engine: Engine, status):
@@ -121,7 +125,7 @@ def test_status_names_why_a_node_cannot_be_read(indexer_engine: Engine, status):
         conn.execute(update(cursors).values(failure="node:8545: ConnectError"))
     code, line = status()
     assert code == 1
-    assert line.endswith("NODE_FAILING: no new block for 95 s: node:8545: ConnectError")
+    assert re.search(f"NODE_FAILING: no new block for {AGED}: node:8545: ConnectError$", line)
 
 
 @dataclass

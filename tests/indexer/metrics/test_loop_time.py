@@ -97,7 +97,7 @@ def test_metrics_are_served_at_the_variables_address() -> None:
     with loop_time("attester", "chain"):
         pass
     with serve_metrics(settings, name, registry()):
-        text_ = httpx.get(f"http://{address}/metrics").text
+        text_ = httpx.get(f"http://{address}/metrics", timeout=60).text
         with (
             pytest.raises(ConfigurationError, match=f"{name} is '{address}': Address already"),
             serve_metrics(settings, name, CollectorRegistry()),

@@ -192,9 +192,14 @@ def test_removed_webhook_gets_nothing(
 
 
 @pytest.fixture
-def silent(receiver: Receiver) -> Iterator[Receiver]:
+def over() -> threading.Event:
+    """Ends the silence of `silent`."""
+    return threading.Event()
+
+
+@pytest.fixture
+def silent(receiver: Receiver, over: threading.Event) -> Iterator[Receiver]:
     """Answers only at `/hooks/good`."""
-    over = threading.Event()
 
     def answer(posted: Posted) -> int:
         if posted.path != "/hooks/good":
@@ -207,7 +212,11 @@ def silent(receiver: Receiver) -> Iterator[Receiver]:
 
 
 def test_silent_webhooks_delay_no_new_webhook(
-    engine: Engine, relay_engine: Engine, sender: WebhookSender, silent: Receiver
+    engine: Engine,
+    relay_engine: Engine,
+    sender: WebhookSender,
+    silent: Receiver,
+    over: threading.Event,
 ) -> None:
     with engine.begin() as conn:
         for number in range(60):
@@ -225,6 +234,7 @@ def test_silent_webhooks_delay_no_new_webhook(
         assert silent.wait_for(lambda all_: to(all_, "/hooks/good") == 1, TIMEOUT)
         # No silent webhook has timed out.
         assert to(silent.received, "/hooks/never") == slow
+        over.set()
 
 
 def test_silent_new_webhook_times_out_after_prompt_seconds(
@@ -338,6 +348,7 @@ def test_key_service_outage_counts_no_failed_attempt(
         assert {row.attempts for row in deliveries_of(conn, webhook)} == {1}
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_second_sender_waits_as_standby(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:

@@ -27,7 +27,7 @@ from tests.system.chaos.site import Site, database
 
 TIMEOUT = 90.0
 """Seconds for the followers to come to the head once all is quiet."""
-_FINALITY_TIMEOUT = 3.0
+_FINALITY_TIMEOUT = 60.0
 """Seconds for what is final to be noted after the last range."""
 _AIM_SECONDS = 0.4
 _AIM_AGAIN_SECONDS = 1.5

@@ -63,7 +63,7 @@ def running_demo(name: str) -> Iterator[Demo]:
             demo.process.wait()
 
 
-@pytest.mark.timeout(3 * TIMEOUT)
+@pytest.mark.timeout(9 * TIMEOUT)
 def test_first_transfer_runs_as_written(demo: Demo, tmp_path: Path) -> None:
     checkout_in(tmp_path)
     blocks = BLOCK.findall(PAGE)
@@ -91,7 +91,7 @@ def test_first_transfer_runs_as_written(demo: Demo, tmp_path: Path) -> None:
     assert done.stdout.count("signed\n") == 2, "approval and burn"
 
 
-@pytest.mark.timeout(3 * TIMEOUT)
+@pytest.mark.timeout(9 * TIMEOUT)
 def test_program_of_a_wallet_sends_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +110,7 @@ def test_program_of_a_wallet_sends_as_written(
         assert done.stdout.splitlines()[-1].startswith("COMPLETED "), done.stdout
 
 
-@pytest.mark.timeout(3 * TIMEOUT)
+@pytest.mark.timeout(9 * TIMEOUT)
 @pytest.mark.parametrize("dest", ["stellar", "evm"])
 def test_burn_of_no_transfer_is_delivered_as_written(demo: Demo, tmp_path: Path, dest: str) -> None:
     """The relay delivers no burn that belongs to no transfer, so the program alone can."""
@@ -185,7 +185,7 @@ def with_addresses(text: str, demo: Demo) -> str:
     return text.replace("http://127.0.0.1:8080", demo.api).replace("http://127.0.0.1:8545", evm)
 
 
-@pytest.mark.timeout(3 * TIMEOUT)
+@pytest.mark.timeout(9 * TIMEOUT)
 def test_examples_of_the_served_document_are_answered(demo: Demo) -> None:
     [token] = re.findall(r"^ey[\w.-]+$", demo.output_text(), re.MULTILINE)
     wallet = {"signIn": sign_challenge, "submitTransaction": pay_calls(demo)}

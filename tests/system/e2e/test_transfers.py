@@ -179,7 +179,8 @@ def test_every_kind_of_transfer_ends_with_balanced_amounts(
         certificate = make_certificate(folder)
         receiver = doors.enter_context(receiving(certificate))
         with working(settings, database, relay_keys, certificate):
-            supervisor.run(services.api(ports, api, workers=1))
+            # It sends its spans at its end.
+            supervisor.run(replace(services.api(ports, api, workers=1), stop_timeout=60.0))
             places = (ports.api_url, supervisor.wait, receiver)
             story = CustomerStory(world, client, random.Random(7), *places)
             assert story.play(log_lines.append) == [], "\n".join(log_lines)

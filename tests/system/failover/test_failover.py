@@ -20,6 +20,7 @@ import httpx
 import psycopg
 import pytest
 
+from tests.system.chaos.bare import await_head
 from tests.system.chaos.processes import Nursery
 from tests.system.chaos.site import TEMPLATE
 from tests.system.chaos.transfers.outcome import Run
@@ -151,6 +152,7 @@ def test_failover_under_load_loses_and_doubles_nothing(
                     each.result()
             stage.judge()
             ends = stage.ends()
+            assert await_head(stage.warehouse, stage.chains, lambda: None) is None
             for process in stage.crew.processes.values():
                 process.kill()
             rows, facts = wrong_facts(pair, stage.warehouse, stage, opened)

@@ -134,6 +134,7 @@ def exported(pair: Pair) -> float | None:
 def test_commit_goes_on_without_the_standby_by_the_command(pair: Pair) -> None:
     assert (doctor(pair), exported(pair)) == ("", 1)
     pair.standby.sh("pg_ctlcluster 15 main stop -m immediate")
+    await_disconnected(pair)
     assert doctor(pair) == "commits wait for isthmus_standby, which is not connected"
     assert exported(pair) == 0
     with committing(pair.url(DATABASE), "api", log_out("alone")) as (done, pid):
@@ -147,6 +148,15 @@ def test_commit_goes_on_without_the_standby_by_the_command(pair: Pair) -> None:
     assert exported(pair) == 0
     pair.make_standby()
     assert "alone" in standby_logouts(pair)
+
+
+def await_disconnected(pair: Pair) -> None:
+    """Until the primary has noticed that the standby has stopped."""
+    deadline = time.monotonic() + DEADLINE
+    with pair.primary.connect(DATABASE) as conn:
+        while conn.execute("SELECT FROM pg_stat_replication").fetchone() is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def standby_logouts(pair: Pair) -> list[str]:

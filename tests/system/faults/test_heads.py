@@ -17,8 +17,9 @@ from warehouse_schema.identifiers import Height
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A socket that would not open is tried again soon."""
+    """A socket that would not open is tried again soon; one that is slow to open is waited for."""
     monkeypatch.setattr(heads, "_RECONNECT_SECONDS", 0.05)
+    monkeypatch.setattr(heads, "_SOCKET_SECONDS", 20.0)
 
 
 class Scripted(EvmReader):
@@ -57,9 +58,15 @@ def assert_each_once(world: Followed, done: list[RangeProgress]) -> None:
 
 def test_heads_are_pushed(world: Followed) -> None:
     world.node.plain()
-    before = world.faulty.heads.subscriptions
-    done = Scripted(world, *[world.node.plain] * 8).run()
-    assert world.faulty.heads.subscriptions == before + 1
+    heads = world.faulty.heads
+    before = heads.subscriptions
+
+    def grow() -> None:
+        world.node.plain()
+        heads.wait_for(world.node.height)
+
+    done = Scripted(world, *[grow] * 8).run()
+    assert heads.subscriptions == before + 1
     assert [progress.blocks for progress in done] == [1] * 9
     assert_each_once(world, done)
 

@@ -77,6 +77,12 @@ def word(value: int | str) -> str:
     return "0x" + digits.rjust(64, "0")
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket that is slow to open is waited for."""
+    monkeypatch.setattr("indexer.chains.evm.heads._SOCKET_SECONDS", 20.0)
+
+
 @contextmanager
 def reading(chain: EvmChain, *urls: str, timeout: float = 20.0) -> Iterator[EvmReader]:
     reader = EvmReader(chain, urls, event_topics, timeout=timeout)
@@ -97,7 +103,7 @@ class Anvil:
 
     def __init__(self, process: AnvilProcess) -> None:
         self.http, self.ws = process.rpc_url, process.ws_url
-        self.rpc = JsonRpc(self.http, timeout=5.0)
+        self.rpc = JsonRpc(self.http, timeout=20.0)
         self.account = self.rpc.call("eth_accounts", [])[0]
         for contract in (USDC, TRANSMITTER, BYSTANDER):
             self.rpc.call("anvil_setCode", [contract, EMITTER])

@@ -273,7 +273,7 @@ def test_429_locks_out_the_host_for_five_minutes(service: FakeIris, iris: Iris) 
         ask(iris)
     assert caught.value.retry_after == 300
     service.shut = False
-    other = Iris(service.url)
+    other = Iris(service.url, timeout=20.0)
     for client in (iris, other):
         with pytest.raises(LockedOut):
             client.burn_fees(6, 27)

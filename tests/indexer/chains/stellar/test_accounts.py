@@ -46,7 +46,7 @@ def node() -> Iterator[FakeStellarNode]:
 
 @pytest.fixture
 def reader(node: FakeStellarNode) -> Iterator[AccountReader]:
-    reader = AccountReader(CHAIN, [node.url])
+    reader = AccountReader(CHAIN, [node.url], timeout=20.0)
     yield reader
     reader.close()
 
@@ -82,7 +82,7 @@ def test_node_check_is_cached(node, reader, monkeypatch) -> None:
     reader.signing_rules(ALICE)
     assert requests(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
     monkeypatch.setattr(checked_nodes.CheckedStellarNode, "valid_seconds", -1.0)
-    hasty = AccountReader(CHAIN, [node.url])
+    hasty = AccountReader(CHAIN, [node.url], timeout=20.0)
     node.calls.clear()
     hasty.signing_rules(ALICE)
     hasty.signing_rules(ALICE)
@@ -207,7 +207,7 @@ def test_hanging_node_times_out(node) -> None:
 def test_failover_node_stays_first(node) -> None:
     with serving(FakeStellarNode(latest=20)) as broken:
         broken.answer_with("getLedgerEntries", raises(HttpAnswer(503)))
-        reader = AccountReader(CHAIN, [broken.url, node.url])
+        reader = AccountReader(CHAIN, [broken.url, node.url], timeout=20.0)
         assert reader.signing_rules(ALICE) is not None
         broken.calls.clear()
         assert reader.signing_rules(ALICE) is not None
@@ -218,7 +218,7 @@ def test_failover_node_stays_first(node) -> None:
 def test_foreign_node_is_skipped(node) -> None:
     with serving(FakeStellarNode(latest=20, passphrase="another")) as stranger:
         stranger.answer_with("getLedgerEntries", answers(entries_answer()))
-        reader = AccountReader(CHAIN, [stranger.url, node.url])
+        reader = AccountReader(CHAIN, [stranger.url, node.url], timeout=20.0)
         assert reader.signing_rules(ALICE) is not None
         assert requests(stranger) == ["getNetwork"]
         reader.close()
@@ -226,7 +226,7 @@ def test_foreign_node_is_skipped(node) -> None:
 
 def test_failover_ends_at_the_deadline(node, monkeypatch) -> None:
     monkeypatch.setattr(node_pool, "FAILOVER_SECONDS", -1.0)
-    reader = AccountReader(CHAIN, ["http://127.0.0.1:1", node.url])
+    reader = AccountReader(CHAIN, ["http://127.0.0.1:1", node.url], timeout=20.0)
     with pytest.raises(NodeUnavailable):
         reader.signing_rules(ALICE)
     assert node.calls == []

@@ -54,7 +54,7 @@ def says(node: FakeStellarNode, answer: Any) -> None:
 
 
 def tried(*nodes: FakeStellarNode) -> Any:
-    calls = AccountReader(CHAIN, [each.url for each in nodes])
+    calls = AccountReader(CHAIN, [each.url for each in nodes], timeout=20.0)
     try:
         return calls.simulate_call("AAAA")
     finally:

@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -222,7 +224,8 @@ def test_new_head_is_waited_for(
         slept.append(seconds)
         write_lake(tmp_path, history_metas()[:5])
 
-    monkeypatch.setattr("indexer.chains.stellar.lake.time.sleep", sleep)
+    clock = SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
+    monkeypatch.setattr("indexer.chains.stellar.lake.time", clock)
     head = reader.wait_for_head(h(4), timeout=60)
     assert head is not None
     assert (head.height, slept) == (6, [1.0])

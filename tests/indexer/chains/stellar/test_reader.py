@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -170,14 +171,13 @@ def test_waiting_ends_when_a_ledger_closes(node: FakeStellarNode, reader: ChainR
 
 def test_wait_for_head_times_out(reader: ChainReader, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    sleep = time.sleep
 
     def paused(seconds: float) -> None:
-        if threading.current_thread() is threading.main_thread():
-            pauses.append(seconds)
-        sleep(seconds)
+        pauses.append(seconds)
+        time.sleep(seconds)
 
-    monkeypatch.setattr(time, "sleep", paused)
+    clock = SimpleNamespace(sleep=paused, monotonic=time.monotonic)
+    monkeypatch.setattr(stellar, "time", clock)
     started = time.monotonic()
     assert reader.wait_for_head(h(20), 0.2) is None
     assert time.monotonic() - started >= 0.2

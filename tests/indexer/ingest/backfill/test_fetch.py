@@ -76,7 +76,7 @@ def test_fetching_continues_during_commit():
 
     chunks = fetch_ahead(source(read, read), Height(1), Height(100))
     next(chunks)
-    assert third.wait(5), "nothing was fetched while the first chunk was in the writer's hands"
+    assert third.wait(60), "nothing was fetched while the first chunk was in the writer's hands"
     chunks.close()
 
 

@@ -311,7 +311,8 @@ def _run_in_a_child(url: str, database: str) -> None:
         NETWORK,
         Height(1),
         Height(LAST),
-        ignore,
+        # So that its parent can kill it before its end.
+        lambda _: time.sleep(0.05),
     )
 
 
@@ -353,6 +354,7 @@ def _patiently(engine: Engine, reader: EvmReader) -> None:
     raise AssertionError("the lock of a killed process is still held")
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_second_backfill_is_refused(indexer_engine: Engine):
     refused = pytest.raises(FollowerConflict, match="another backfill of eip155:1")
     with backfill_lease(indexer_engine, ETHEREUM), refused:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -200,6 +201,7 @@ def test_process_of_an_ended_backfill_writes_nothing(indexer_engine: Engine, exp
     assert under_way(indexer_engine) == []
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_chunk_waits_for_lease(indexer_engine: Engine):
     """Of a swap, or of a backfill in one process; and that waits for the chunk's transaction."""
     (span,) = plan(indexer_engine, LAST)
@@ -293,7 +295,8 @@ def _bring_in_a_child(url: str, database: str, span: Span) -> None:
     fetch.FIRST_BLOCKS = fetch.MAX_BLOCKS_COLUMNAR = 1
     engine = make_engine(make_url(database), role="indexer")
     reader = EvmReader(config(), [url], event_topics)
-    ingest_span(engine, reader, NETWORK, WHOLE, span, ignore)
+    # So that its parent can kill it before its end.
+    ingest_span(engine, reader, NETWORK, WHOLE, span, lambda _: time.sleep(0.05))
 
 
 def test_killed_process_leaves_whole_chunks(indexer_engine: Engine, expected: Any):

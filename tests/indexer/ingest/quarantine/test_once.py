@@ -122,6 +122,7 @@ def test_released_ledger_is_skipped(
     assert differences(indexer_engine, network()) == []
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_retry_conflicts_with_backfill(
     reader: LakeReader,
     indexer_engine: Engine,
