@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser
 from functools import partial
 from pathlib import Path
@@ -128,6 +128,10 @@ def test_missing_dagster_database_names_the_statement_to_run(
             conn.exec_driver_sql("DROP ROLE plain")
 
 
+def succeeds(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> bool:
+    return subprocess.run(command, env=environment, cwd=folder).returncode == 0
+
+
 @pytest.mark.timeout(3 * TIMEOUT)
 def test_everything_starts_and_stops(postgres: Server, server_engine, tmp_path: Path) -> None:
     api, page, code = free_port(), free_port(), free_port()
@@ -157,8 +161,8 @@ def test_everything_starts_and_stops(postgres: Server, server_engine, tmp_path: 
             *(("code-server",), ("daemon",)),
             *(("api", "--port", str(api)), ("page", "--port", str(page))),
         ):
-            alive = partial(subprocess.run, isthmus("alive", *words), env=environment, cwd=tmp_path)
-            await_condition(process, lambda alive=alive: alive().returncode == 0)
+            alive = isthmus("alive", *words)
+            await_condition(process, partial(succeeds, alive, environment, tmp_path))
         assert (tmp_path / "home/supervisor/supervisord.conf").stat().st_mode & 0o777 == 0o600
         second = subprocess.run(up, env=environment, cwd=tmp_path, capture_output=True, text=True)
         assert second.returncode == 1
