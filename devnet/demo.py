@@ -174,7 +174,7 @@ def _play(
                 problems = _late_days(supervisor, settings)
         if not problems:
             with stages.timed("doctor"):
-                # Nobody has closed one since the last transfer, and its age is a finding.
+                # The last ledger is as old as the last transfer; the doctor reports an old ledger.
                 scenario.close_ledger()
                 problems = _doctor_findings(everything)
         log(f"\nset-up: {stages}")

@@ -216,6 +216,7 @@ def connection(shared_engine: Engine) -> Iterator[Connection]:
 def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases outlast any stall of a busy machine, where a test lets none expire by itself."""
     monkeypatch.setattr("warehouse_schema.leases.EXPIRE_SECONDS", 600.0)
+    monkeypatch.setattr("warehouse_schema.leases._GONE_SECONDS", 600.0)
 
 
 # Order, and what runs side by side.

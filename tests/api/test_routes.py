@@ -77,7 +77,8 @@ def test_list_equals_the_registry(reader):
     [
         (STELLAR, {}, True),
         (STELLAR, {"held": "retention gap"}, False),
-        # Ten seconds and three blocks of 5 s, of 0.25 s, of 12 s.
+        # Ten seconds and three blocks of 5 s, of 0.25 s, of 12 s. Well below them, for a stall:
+        # the exact limits are in tests/indexer/facts/test_health.py.
         (STELLAR, {"idle_seconds": 12}, True),
         (STELLAR, {"idle_seconds": 26}, False),
         (ARBITRUM, {"idle_seconds": 1}, True),

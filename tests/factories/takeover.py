@@ -138,11 +138,15 @@ class Observer:
 
     def active(self) -> int | None:
         """The process that has the lease."""
+        return self._pid_where("expires_at > clock_timestamp()")
+
+    def last_holder(self) -> int | None:
+        """The process that took the lease last and did not release it, expired or not."""
+        return self._pid_where("expires_at IS NOT NULL")
+
+    def _pid_where(self, condition: str) -> int | None:
         table = self._contest.tables.leases
-        query = text(
-            f"SELECT pid FROM {table} WHERE kind = :kind AND name = :name"
-            " AND expires_at > clock_timestamp()"
-        )
+        query = text(f"SELECT pid FROM {table} WHERE kind = :kind AND name = :name AND {condition}")
         with self._engine.connect() as conn:
             return conn.scalar(query, self._contest.name._asdict())
 

@@ -174,6 +174,7 @@ def test_unknown_chain_is_refused_by_name(backfill):
     assert "has no chain eip155:2" in reason_of(result, "plan")
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_second_backfill_of_a_chain_is_refused(backfill, indexer_engine):
     with backfill_lease(indexer_engine, EVM):
         result = backfill(QuietChain(top=2_000), chain=EVM, first=0, last=1)

@@ -1,7 +1,7 @@
 """Asset checks: severity of each failure, on a real warehouse."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from os import getpid
 from socket import gethostname
 
@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent, DagsterEventType
 from dagster._core.test_utils import create_run_for_test
-from sqlalchemy import Engine, delete, insert, text, update
+from sqlalchemy import delete, insert, update
 
 from indexer.errors import RetentionGap
 from indexer.ingest.ranges import follower_lease
@@ -26,6 +26,7 @@ from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.names import MOVEMENTS, ORDER_BOOK, blocks_key, events_key
 from pipelines.defs.projections.assets import REBUILD_JOB, projections
+from tests.factories.cursors import set_cursor_times
 from tests.factories.ingesting import ingest_once
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema import locks
@@ -99,13 +100,6 @@ def look(settings, instance, indexer_engine):
     return evaluate
 
 
-def set_time_of_cursors(engine: Engine, from_now: str, *columns: str) -> None:
-    """In an hour they are still fresh, however long a test takes."""
-    with engine.begin() as conn:
-        then = text(f"now() + interval '{from_now}'")
-        conn.execute(update(cursors).values(dict.fromkeys(columns, then)))
-
-
 @pytest.fixture
 def ingested(indexer_engine, settings):
     ingest_once(indexer_engine, QuietChain(top=9), settings.network)
@@ -113,7 +107,8 @@ def ingested(indexer_engine, settings):
 
 @pytest.mark.usefixtures("ingested")
 def test_consistent_chain_passes(check, engine):
-    set_time_of_cursors(engine, "1 hour", "updated_at", "reported_at")
+    with engine.begin() as conn:
+        set_cursor_times(conn, timedelta(hours=1), "updated_at", "reported_at")
     found = check()
     assert {name for _, name in found} == {"blocks_join", "no_open_alarms", "keeps_up"}
     assert all(evaluation.passed for evaluation in found.values())
@@ -171,7 +166,7 @@ def test_open_alarm_is_a_warning_with_its_text(check, engine):
     assert evaluation.metadata["found"].value == "- undecodable log 7: 3 topics, not 4"
 
 
-@pytest.mark.usefixtures("ingested")
+@pytest.mark.usefixtures("ingested", "long_leases")
 def test_check_names_the_follower_and_its_standbys(check, indexer_engine):
     with follower_lease(indexer_engine, EVM), indexer_engine.connect() as conn:
         with conn.begin():
@@ -204,8 +199,9 @@ def test_chain_on_hold_is_an_error(check, engine):
     ],
 )
 def test_chain_that_stands_still_is_a_warning(check, engine, aged, found):
-    set_time_of_cursors(engine, "1 hour", "updated_at", "reported_at")
-    set_time_of_cursors(engine, "-14 seconds", *aged)
+    with engine.begin() as conn:
+        set_cursor_times(conn, timedelta(hours=1), "updated_at", "reported_at")
+        set_cursor_times(conn, timedelta(seconds=-14), *aged)
     evaluation = check()[(blocks_key(EVM), "keeps_up")]
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert evaluation.metadata["found"].value.startswith(found)

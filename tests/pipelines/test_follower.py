@@ -151,6 +151,7 @@ def test_unavailable_node_is_retried_in_the_run(follow, indexer_engine):
     assert stored_blocks(indexer_engine) == 4
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_second_follower_fails_and_writes_nothing(follow, indexer_engine):
     with follower_lease(indexer_engine, EVM):
         result = follow(QuietChain(top=3))

@@ -77,6 +77,7 @@ def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str]:
     return result.passed, "" if found is None else str(found.value)
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_check_names_the_relay_and_its_standbys(instance, relay_engine):
     account = AccountId(ChainId("eip155:31337"), "0xabc")
     with account_session(relay_engine, account), relay_engine.connect() as conn:

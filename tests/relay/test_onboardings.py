@@ -29,6 +29,7 @@ from relay.keys import LocalStellarKey
 from relay.leases import account_session, lock_sponsoring
 from relay.limits import SpendLimits
 from relay.nonces import AccountId
+from relay.senders.stellar import RESEND_SECONDS
 from relay.settings import SPONSOR_BOUNDS
 from relay.slots import spent_today as spent_on_slots
 from tests.factories.intake import ask
@@ -448,7 +449,7 @@ def test_kill_at_any_point_opens_one_trustline_for_one_fee(
         waiting.sign(relay(stand, name))
         with pytest.raises(Killed, match=point):
             live(waiting, name, Bomb(at))
-        stand.age_attempts(int(HOLD_SECONDS) - 4)
+        stand.age_attempts(int(RESEND_SECONDS) + 1)
         live(waiting, name, Bomb())
         stand.close()
         live(waiting, name, Bomb())

@@ -8,7 +8,7 @@ import pytest
 from indexer.config.settings import load_settings
 from relay import run
 from relay.keys import LocalEvmKey
-from relay.leases import account_processes, account_session
+from relay.leases import account_session, account_standby
 from relay.nonces import AccountId
 from relay.run import run_relay
 from relay.settings import EvmAccount
@@ -93,12 +93,6 @@ def test_second_process_waits_as_standby(stand: Stand):
     assert stand.received(message) == AMOUNT
 
 
-def is_held(stand: Stand, account: AccountId):
-    with stand.engine.connect() as conn:
-        leases = account_processes(conn)
-    return any(each.name.name == str(account) and each.active is not None for each in leases)
-
-
 def health_of(stand: Stand):
     with stand.engine.connect() as conn:
         return all_health(conn)
@@ -118,11 +112,9 @@ def test_unfit_node_leaves_the_lease_to_a_standby(stand: Stand, monkeypatch):
     relay.start()
     while not (found := health_of(stand)):
         assert relay.is_alive()
-    # It says so before it gives the lease back.
     account = AccountId(other_chain.id, OPERATOR)
-    while is_held(stand, account):
-        assert relay.is_alive()
-    with account_session(stand.relay_engine, account):
+    with account_standby(stand.relay_engine, account, lambda: not relay.is_alive()) as conn:
+        assert conn is not None
         paused.set()
     relay.join(30)
     assert found[0].problem == "node"

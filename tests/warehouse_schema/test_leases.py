@@ -238,7 +238,7 @@ def test_standbys_are_shown_until_they_go(first: Connection) -> None:
     assert other.active is None
     with first.begin():
         first.execute(
-            text("UPDATE locks.standbys SET seen_at = now() - interval '1 min' WHERE host = 'b'")
+            text("UPDATE locks.standbys SET seen_at = now() - interval '1 hour' WHERE host = 'b'")
         )
         [state] = lease_states(first, INDEXER_LEASES, locks.FOLLOWER, name=NAME.name)
         assert [each.host for each in state.standbys] == ["a"]

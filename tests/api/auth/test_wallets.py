@@ -103,6 +103,7 @@ def test_provider_failure_returns_503(world, fault, status, code, again):
     keys = None
     if fault == "slow":
         world.timeout = IMPATIENT
+        # Pinned: reading the key set must not time out first.
         keys = pinned_key(world.stand_in.key.public_key())
     client, token = world.client(keys=keys), world.token(user)
     answer = client.get("/v1/session", headers={"Authorization": f"Bearer {token}"})

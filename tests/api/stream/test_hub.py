@@ -295,7 +295,7 @@ def test_stop_closes_all_connections_with_1001(make_bench, stand):
 
 
 def test_clients_end_one_by_one_in_a_shutdown(make_bench, stand, monkeypatch):
-    now = 1_000.0
+    now = began = time.monotonic()
     monkeypatch.setattr(hub_module, "time", SimpleNamespace(monotonic=lambda: now))
     bench = make_bench()
     fars = [bench.connect().read_to(stand.market.ledger) for _ in range(4)]
@@ -306,7 +306,7 @@ def test_clients_end_one_by_one_in_a_shutdown(make_bench, stand, monkeypatch):
     reason = f"server is stopping: resume with after={ledger}"
     # In the last four of six seconds.
     for number, far in enumerate(fars):
-        now = 1_002.5 + number
+        now = began + 2.5 + number
         assert far.read_to_close() == (1001, reason)
         far.socket.shutdown(socket.SHUT_RDWR)
         for later in fars[number + 1 :]:

@@ -9,9 +9,10 @@ from http import HTTPStatus
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, func, select, update
+from sqlalchemy import Connection, Engine, func, select
 from werkzeug.test import TestResponse
 
+from tests.factories.cursors import set_cursor_times
 from tests.factories.projections import address
 from tests.factories.quotes import OTHER
 from tests.factories.started import (
@@ -23,7 +24,6 @@ from tests.factories.started import (
     start,
 )
 from tests.factories.tokens import ACCOUNT
-from warehouse_schema.facts import cursors
 from warehouse_schema.intake import quotes, transfers
 
 THREADS = 12
@@ -44,10 +44,8 @@ def at_once(calls: Sequence[Callable[[], TestResponse]]) -> list[TestResponse]:
         return list(threads.map(lambda call: call(), calls))
 
 
-def start_as_client(
-    app: Flask, quote: str, key: str | None = None, account: str = ACCOUNT
-) -> TestResponse:
-    """Start a transfer; repeat it while the answer is 503 with Retry-After."""
+def start_as_client(app: Flask, quote: str, key: str, account: str = ACCOUNT) -> TestResponse:
+    """Start a transfer; repeat with the same key while the answer is 503 with Retry-After."""
     for _ in range(MAX_TRIES):
         answer = start(app.test_client(), quote, key, account)
         if answer.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
@@ -63,9 +61,7 @@ def codes(answers: Sequence[TestResponse]) -> Counter[str]:
 @pytest.mark.timeout(0)  # Tries are counted instead; a statement takes 5 s at most.
 def test_200_concurrent_creations_keep_limits(kept, app):
     """Of 1 USDC each, from EVM chains and on Stellar: a hundred of them are started."""
-    # The chains stay available, however long it takes.
-    in_an_hour = func.now() + timedelta(hours=1)
-    kept.execute(update(cursors).values(updated_at=in_an_hour, reported_at=in_an_hour))
+    set_cursor_times(kept, timedelta(hours=1), "updated_at", "reported_at")
     kinds = [{"amount_in": 1_000_000}, payment(amount_in=10_000_000)]
     made = [insert_quote(kept, seconds=3600, **kinds[number % 2]) for number in range(200)]
     answers = at_once([lambda q=quote: start_as_client(app, q, f"key-of-{q}") for quote in made])
@@ -96,7 +92,7 @@ def test_one_key_with_many_quotes_creates_one_transfer(kept, app):
 
 def test_one_quote_with_many_keys_creates_one_transfer(kept, app):
     quote = insert_quote(kept)
-    answers = at_once([lambda: start_as_client(app, quote)] * 20)
+    answers = at_once([lambda n=n: start_as_client(app, quote, f"key-{n}") for n in range(20)])
     assert codes(answers) == {"201": 1, "QUOTE_USED": 19}
     assert how_many(kept) == 1
 
@@ -107,7 +103,9 @@ def test_owners_do_not_block_each_other(kept, app):
         (owner, insert_quote(kept, owner=owner, dest_address=owner, amount_in=20_000_000))
         for owner in owners * 6
     ]
-    answers = at_once([lambda a=a, q=q: start_as_client(app, q, None, a) for a, q in requests])
+    answers = at_once(
+        [lambda a=a, q=q: start_as_client(app, q, f"key-of-{q}", a) for a, q in requests]
+    )
     assert codes(answers)["201"] == 15
     sums = (
         select(transfers.c.owner, func.sum(quotes.c.amount_in))

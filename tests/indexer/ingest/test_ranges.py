@@ -472,17 +472,17 @@ def test_empty_block_costs_two_round_trips(
     seen: list[str] = []
     execute, pipeline = psycopg.Cursor.execute, psycopg.Connection.pipeline
 
-    def is_follower() -> bool:
-        # Beside it, a thread renews its lease.
-        return threading.current_thread() is threading.main_thread()
+    def renews_leases() -> bool:
+        # The follower's lease is renewed by threads of its own.
+        return threading.current_thread().name.startswith("leases-")
 
     def executed(self: Any, query: Any, *values: Any, **options: Any) -> Any:
-        if is_follower() and not self.connection.pgconn.pipeline_status:
+        if not renews_leases() and not self.connection.pgconn.pipeline_status:
             seen.append(str(query))
         return execute(self, query, *values, **options)
 
     def counted(self: "psycopg.Connection[Any]") -> AbstractContextManager[psycopg.Pipeline]:
-        if is_follower():
+        if not renews_leases():
             seen.append("pipeline")
         return pipeline(self)
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, func, select, text, update
+from sqlalchemy import Engine, select, update
 
 from indexer.chains.raw import Upgrade
 from indexer.cli.main import main
@@ -14,6 +15,7 @@ from indexer.errors import NodeUnavailable
 from indexer.facts.checks import alarm_lines
 from indexer.ingest import follow as following
 from indexer.ingest.follow import follow
+from tests.factories.cursors import set_cursor_times
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import Height
@@ -57,9 +59,8 @@ def read(engine: Engine) -> Any:
 
 def age(engine: Engine, *columns: str, seconds: int) -> None:
     """Let it be so long ago, by the database's clock."""
-    then = func.now() - text(f"interval '{seconds} seconds'")
     with engine.begin() as conn:
-        conn.execute(update(cursors).values(dict.fromkeys(columns, then)))
+        set_cursor_times(conn, timedelta(seconds=-seconds), *columns)
 
 
 def follow_until(engine: Engine, chain: FakeChain, is_over: Callable[[], bool]) -> None:
@@ -95,7 +96,7 @@ def test_failure_is_reported_until_the_node_answers(
 
 
 AGED = r"(9[5-9]|1\d\d) s"
-"""What 95 s are called when a busy machine tells of them."""
+"""95 s, or more on a busy machine."""
 
 
 @pytest.mark.parametrize(

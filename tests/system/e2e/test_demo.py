@@ -29,7 +29,7 @@ VERIFIED = (
 TIMEOUT = 300.0
 """Seconds for one step. A demo costs half a minute of processor time, most of it imports of its ten
 processes; on two cores that others use as well, that is minutes."""
-_QUICK = Timeouts(connect=60.0, response=60.0)
+_TIMEOUTS = Timeouts(connect=60.0, response=60.0)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ class Demo:
         """How far each chain is, by the API; nothing while it does not answer."""
         try:
             # A proxy that the environment names is for the world outside.
-            with Isthmus(self.api, transport=httpx.HTTPTransport(), timeouts=_QUICK) as api:
+            with Isthmus(self.api, transport=httpx.HTTPTransport(), timeouts=_TIMEOUTS) as api:
                 chains = api.readiness().chains
         except NotReached:
             return {}

@@ -109,7 +109,7 @@ def test_killed_redecode_commands_resume_and_swap_once(
 
 
 def start_and_kill_after_a_range(database: URL, engine: Engine) -> None:
-    """Begin anew when the second range is stored before the process is killed."""
+    """Start a redecode and kill it after its first range; repeat when the kill came too late."""
     for _ in range(10):
         assert run(database, "start", "eip155:1")[0] == 0
         with redecoding(database, "fill") as process:
@@ -119,7 +119,7 @@ def start_and_kill_after_a_range(database: URL, engine: Engine) -> None:
             if shadow_tables.heights(conn)["eip155:1"] == 34:
                 return
         assert run(database, "abandon")[0] == 0
-    raise AssertionError("it is always quicker than its end")
+    raise AssertionError("ten kills came too late")
 
 
 def refusal() -> str:

@@ -179,7 +179,7 @@ def test_every_kind_of_transfer_ends_with_balanced_amounts(
         certificate = make_certificate(folder)
         receiver = doors.enter_context(receiving(certificate))
         with working(settings, database, relay_keys, certificate):
-            # It sends its spans at its end.
+            # The API sends its spans when it stops.
             supervisor.run(replace(services.api(ports, api, workers=1), stop_timeout=60.0))
             places = (ports.api_url, supervisor.wait, receiver)
             story = CustomerStory(world, client, random.Random(7), *places)

@@ -139,7 +139,7 @@ def furnish(market: LiveMarket) -> None:
     began = time.time()
 
     def ledger(seconds_ago: float) -> AbstractContextManager[ContractModel]:
-        # However long this takes, as many seconds are between two of them.
+        # Adds the time spent so far, so that the distances between ledgers are exact.
         return market.ledger(seconds_ago=seconds_ago + time.time() - began)
 
     with ledger(3_000):

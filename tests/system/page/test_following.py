@@ -36,7 +36,7 @@ def test_change_is_shown_within_a_second_of_its_ledger(town, visits):
             committing = time.time()
         shown = visit.page.evaluate("window.shown") / 1000
         delays.append(shown - committing)
-    # Others may have waited for a processor of a busy machine.
+    # Not the maximum: a busy machine delays one or two.
     assert statistics.median(delays) < 1.0, delays
     visit.until(lambda: visit.is_up_to_date(town.serving))
 
@@ -99,8 +99,14 @@ def test_page_reconnects_and_misses_no_change(town, visits):
     visit.go()
     for by in (signal.SIGTERM, signal.SIGKILL):
         town.serving.stop(by)
-        # Hidden whenever it tries to connect.
-        visit.until(lambda: "The connection was lost." in visit.text("#banner"))
+        # The banner is hidden during each attempt to connect.
+        visit.until(
+            lambda: (
+                visit.phase() == "waiting"
+                and visit.page.locator("#banner").is_visible()
+                and "The connection was lost." in visit.text("#banner")
+            )
+        )
         # What it knows stays to be read.
         assert len(visit.offers()) > 10
         with town.market.ledger():
@@ -148,10 +154,12 @@ def test_old_data_is_stale_until_the_next_ledger(empty_town, visits):
     assert visit.text("#announcement") == "Market data: live."
 
 
-def test_empty_ledgers_keep_the_page_fresh(town, visits):
-    visit = visits(town).go()
+def test_empty_ledgers_keep_the_page_fresh(empty_town, visits):
+    empty_town.begin()
+    empty_town.market.close(seconds_ago=40)
+    visit = visits(empty_town).go()
     for _ in range(3):
-        ledger = town.market.close()
+        ledger = empty_town.market.close()
         visit.until_ledger(lambda shown, ledger=ledger: shown == ledger)
         assert int(visit.text("#age").removesuffix(" s")) < 20
 

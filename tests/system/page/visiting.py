@@ -106,19 +106,20 @@ class Visit:
 
     @contextmanager
     def shows_meanwhile(self, element: Locator, text: str) -> Iterator[None]:
-        """Wait until an element has had a text since the block began, however short a time."""
+        """At its end, wait until the element has shown the text at any time since its begin."""
         element.evaluate(
             """(element, text) => {
-                window.shown_meanwhile = new Promise((resolve) => {
-                    const look = () => element.innerText === text
-                        ? resolve() : requestAnimationFrame(look);
-                    look();
-                });
+                window.shown_meanwhile = false;
+                const look = () => {
+                    if (element.innerText === text) window.shown_meanwhile = true;
+                    else requestAnimationFrame(look);
+                };
+                look();
             }""",
             text,
         )
         yield
-        self.page.evaluate("window.shown_meanwhile")
+        self.until(lambda: bool(self.page.evaluate("window.shown_meanwhile")))
 
     def offers(self) -> list[dict[str, str]]:
         """The rows of the offers' table; all of them are shown first."""

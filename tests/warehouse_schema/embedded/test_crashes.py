@@ -87,7 +87,8 @@ def test_start_waits_for_children_of_a_killed_postmaster(
     child = orphan(home)
     # It still holds the shared memory; it is let go only after a start has begun.
     has_begun = f"grep -q '{CHILDREN_REMAIN}' '{postgres.places.log_file}'"
-    thawing = f"until {has_begun}; do sleep 0.05; done; kill -CONT {child}"
+    thaw_once = f"{has_begun} && exec kill -CONT {child}"
+    thawing = f"for _ in $(seq 1200); do {thaw_once}; sleep 0.05; done; exit 1"
     with subprocess.Popen(["sh", "-c", thawing]) as thaw:
         again = postgres.start()
     assert thaw.returncode == 0

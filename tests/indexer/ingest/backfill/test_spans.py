@@ -124,6 +124,7 @@ def test_second_plan_keeps_spans_that_are_not_done(indexer_engine: Engine):
     assert plan(indexer_engine, 10) == [first, third]
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_invalid_range_is_refused_before_reading(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
@@ -215,6 +216,7 @@ def test_chunk_waits_for_lease(indexer_engine: Engine):
     assert heights(indexer_engine) == [*range(1, LAST + 1)]
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_chunk_gives_up_on_a_lease_that_is_held_for_long(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ):
