@@ -195,7 +195,7 @@ class Plays:
         arrives: Holding,
     ) -> Played:
         began = time.monotonic()
-        quote, transfer = self._started(
+        quote, transfer = start_transfer(
             who,
             lambda: who.api.quote(
                 route,
@@ -259,21 +259,6 @@ class Plays:
         outcome = self._stellar.outcome(tx)
         return set() if outcome is None else set(sent_packets(outcome))
 
-    def _started(self, who: Customer, quote: Callable[[], Quote]) -> tuple[Quote, Transfer]:
-        """A quote and its transfer.
-
-        On a busy machine a follower may be silent, or the last ledger old, for so long that the API
-        answers 503 for its chain: a client retries after `Retry-After`.
-        """
-        for _ in range(_ATTEMPTS):
-            try:
-                quoted = quote()
-                return quoted, who.api.start_transfer(quoted.id, key=str(uuid4()))
-            except Unavailable as error:
-                self._move_chains()
-                time.sleep(error.retry_after or 1.0)
-        raise NotAsPlayed(f"{who.name}: the API was unavailable {_ATTEMPTS} times")
-
     def _move_chains(self) -> None:
         """Make an empty block and an empty ledger: a world that makes them on demand has no others.
 
@@ -285,7 +270,7 @@ class Plays:
     def _start_deposit(
         self, who: Customer, coin: Coin, amount: int, funding_mode: str = "direct"
     ) -> tuple[Quote, Transfer]:
-        return self._started(
+        return start_transfer(
             who,
             lambda: who.api.quote(
                 f"{coin}-deposit",
@@ -438,6 +423,24 @@ def follow(
         progress.note(dict(stages))
         go_on()
     return over
+
+
+def start_transfer(
+    who: Customer, quote: Callable[[], Quote], before_retry: Callable[[], None] = lambda: None
+) -> tuple[Quote, Transfer]:
+    """A quote and its transfer.
+
+    On a busy machine a follower may be silent, or the last ledger old, for so long that the API
+    answers 503 for its chain: a client retries after `Retry-After`. Raises `NotAsPlayed`.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            quoted = quote()
+            return quoted, who.api.start_transfer(quoted.id, key=str(uuid4()))
+        except Unavailable as error:
+            before_retry()
+            time.sleep(error.retry_after or 1.0)
+    raise NotAsPlayed(f"{who.name}: the API was unavailable {_ATTEMPTS} times")
 
 
 def await_routes(

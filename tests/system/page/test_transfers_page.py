@@ -1,17 +1,15 @@
 """The page of transfers as a place: its sign-in by link, its secrets, accessibility and size."""
 
 import re
-import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from uuid import uuid4
 
 import pytest
 
 from devnet.customers import Purse
-from isthmus_client import Unavailable
+from devnet.transfers import start_transfer
 from tests.system.page.accessibility import violations
-from tests.system.page.owner import SECONDS, Owner
+from tests.system.page.owner import Owner
 from tests.system.page.visiting import DESKTOP, PHONE
 from tests.system.page.wallets import EVM_NAME
 
@@ -32,26 +30,19 @@ class Linked:
     def __init__(self, bridge, name, funding_mode):
         bridge.open(**{name: Purse({"usdc": 0}, {})})
         self.who = bridge.customer(name)
-        self.transfer = self._start(funding_mode)
+        _, transfer = start_transfer(
+            self.who,
+            lambda: self.who.api.quote(
+                "usdc-deposit",
+                Decimal(5),
+                source_chain="eip155:31337",
+                source_address=self.who.wallet,
+                dest_address=self.who.account,
+                funding_mode=funding_mode,
+            ),
+        )
+        self.transfer = transfer.id
         self.token = bridge.token(self.who.key)
-
-    def _start(self, funding_mode):
-        """Again while the service says that a chain is not available."""
-        deadline = time.monotonic() + SECONDS
-        while True:
-            try:
-                quote = self.who.api.quote(
-                    "usdc-deposit",
-                    Decimal(5),
-                    source_chain="eip155:31337",
-                    source_address=self.who.wallet,
-                    dest_address=self.who.account,
-                    funding_mode=funding_mode,
-                )
-                return self.who.api.start_transfer(quote.id, key=str(uuid4())).id
-            except Unavailable:
-                assert time.monotonic() < deadline
-                time.sleep(1.0)
 
     @property
     def path(self):
