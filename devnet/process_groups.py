@@ -82,7 +82,7 @@ def await_end(group: int, *, timeout: float) -> bool:
         return True
     # Python's resource tracker unlinks the semaphores of the others once they are gone.
     for process in members(group):
-        if _TRACKER not in _command_line(process.pid):
+        if _TRACKER not in command_line(process.pid):
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
     if _is_empty_within(group, _TRACKER_SECONDS):
@@ -152,7 +152,8 @@ def _seconds(spent: str) -> float:
     return 86_400 * float(days or 0) + sum(float(part) * 60.0**place for place, part in parts)
 
 
-def _command_line(pid: int) -> bytes:
+def command_line(pid: int) -> bytes:
+    """Its arguments, in the system's own form; nothing of a process that has just ended."""
     if not (_PROC / "self" / "cmdline").exists():
         command = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
         return subprocess.run(command, check=False, capture_output=True).stdout

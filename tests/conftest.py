@@ -214,7 +214,7 @@ def connection(shared_engine: Engine) -> Iterator[Connection]:
 
 @pytest.fixture
 def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases outlast any stall of a busy machine, where a test lets none expire by itself."""
+    """Leases of ten minutes, for tests in which none may expire on a busy machine."""
     monkeypatch.setattr("warehouse_schema.leases.EXPIRE_SECONDS", 600.0)
     monkeypatch.setattr("warehouse_schema.leases._GONE_SECONDS", 600.0)
 

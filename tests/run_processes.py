@@ -3,6 +3,8 @@
 from contextlib import suppress
 from pathlib import Path
 
+from devnet.process_groups import command_line
+
 _PROC = Path("/proc")
 
 
@@ -11,18 +13,15 @@ def run_pids(code_server: int) -> list[int]:
     return [
         run
         for child in _children(code_server)
-        if b"multiprocessing.forkserver" in _read(_PROC / str(child) / "cmdline")
+        if b"multiprocessing.forkserver" in command_line(child)
         for run in _children(child)
     ]
 
 
 def _children(pid: int) -> list[int]:
-    tasks = (_PROC / str(pid) / "task").glob("*/children")
-    return [int(child) for task in tasks for child in _read(task).split()]
-
-
-def _read(path: Path) -> bytes:
-    """Nothing of a process that has just ended."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return path.read_bytes()
-    return b""
+    found: list[int] = []
+    for task in (_PROC / str(pid) / "task").glob("*/children"):
+        # A process that has just ended has no children.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, task.read_text().split())
+    return found

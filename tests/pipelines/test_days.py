@@ -132,6 +132,7 @@ def test_open_day_fails_its_run_with_a_reason(run):
 
 
 def test_failed_day_run_backs_off(run, look, engine, monkeypatch):
+    # Longer than a busy machine may need to look.
     monkeypatch.setattr(supervision, "_BACKOFF", (0.0, 3_600.0))
     with engine.begin() as owner:
         owner.execute(text("ALTER TABLE projections.market_days ADD CONSTRAINT no CHECK (false)"))

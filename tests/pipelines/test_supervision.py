@@ -187,6 +187,7 @@ def test_run_of_another_chain_is_ignored(look, instance):
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_sensor_replaces_a_run_with_progress_at_once(look, instance, moved, monkeypatch):
+    # Longer than a busy machine may need to look.
     monkeypatch.setattr(supervision, "_BACKOFF", (0.0, 3_600.0))
     monkeypatch.setattr(supervision, "_MAX_AFTER_LOST_PROCESS", 3_600.0)
     run = create_run_for_test(instance, job_name=JOB)

@@ -311,8 +311,8 @@ def test_hung_proof_node_delays_a_range_by_one_timeout(
     assert hung.fired > 0
     assert max(after - before for before, after in pairwise(hangs)) == 1
     faulty.heal()
-    # A turn ends after a second; five proofs take longer on a busy machine.
     monkeypatch.setattr("indexer.chains.evm.log_proofs.REQUEST_SECONDS", 20.0)
+    # A turn ends after a second; five proofs take longer on a busy machine.
     monkeypatch.setattr("indexer.ingest.proving._BUDGET_SECONDS", 60.0)
     ingest(stand, faulty.url)
     assert {stand.stage(each) for each in paid} == {"FUNDED"}

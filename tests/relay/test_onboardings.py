@@ -429,6 +429,7 @@ def test_free_onboardings_do_not_count_as_failures(stand: LedgerStand):
 def test_kill_at_any_point_opens_one_trustline_for_one_fee(
     stand: LedgerStand, monkeypatch: pytest.MonkeyPatch
 ):
+    # A busy machine must not make an attempt old enough to be replaced.
     monkeypatch.setattr("relay.jobs.onboardings.HOLD_SECONDS", 600.0)
 
     def live(waiting: Deposit, name: str, bomb: Bomb) -> None:

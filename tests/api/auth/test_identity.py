@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+from functools import partial
 
 import jwt
 import pytest
@@ -204,7 +205,8 @@ def test_only_provider_host_is_logged(world, user, caplog):
 
 @pytest.mark.parametrize("pinned", [False, True])
 def test_identity_provider_from_settings(world, user, reader, pinned, tmp_path, monkeypatch):
-    monkeypatch.setitem(IdentityProviderApi.__init__.__kwdefaults__, "timeout", PATIENT)
+    patient = partial(IdentityProviderApi, timeout=PATIENT)
+    monkeypatch.setattr("api.auth.identity.IdentityProviderApi", patient)
     variables = in_files(
         tmp_path,
         {

@@ -1,7 +1,6 @@
 """The client's book equals REST at every ledger while servers are killed."""
 
 import threading
-from typing import Any
 
 import pytest
 
@@ -11,24 +10,24 @@ from tests.factories.streaming import Book, identity
 
 
 class Follower:
-    """What a client was told, in a thread that ends with the test."""
+    """What a client receives, in a thread that ends with the test."""
 
-    def __init__(self, server: Server, **wishes: Any) -> None:
+    def __init__(self, server: Server) -> None:
         self.books: dict[int, Book] = {}
-        self._told = threading.Condition()
+        self._changed = threading.Condition()
         self._over = False
         self._isthmus = Isthmus(server.url)
-        threading.Thread(target=self._run, kwargs=wishes, daemon=True).start()
+        threading.Thread(target=self._run, daemon=True).start()
 
-    def _run(self, **wishes: Any) -> None:
-        for moment in self._isthmus.follow(markers=True, should_stop=lambda: self._over, **wishes):
-            with self._told:
+    def _run(self) -> None:
+        for moment in self._isthmus.follow(markers=True, should_stop=lambda: self._over):
+            with self._changed:
                 self.books[moment.ledger] = shown(moment)
-                self._told.notify_all()
+                self._changed.notify_all()
 
     def wait_for(self, ledger: int) -> Book:
-        with self._told:
-            assert self._told.wait_for(lambda: ledger in self.books, TIMEOUT), sorted(self.books)
+        with self._changed:
+            assert self._changed.wait_for(lambda: ledger in self.books, TIMEOUT), sorted(self.books)
             return self.books[ledger]
 
     def stop(self) -> None:

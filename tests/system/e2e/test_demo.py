@@ -12,9 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from devnet.local_http import TIMEOUTS
 from devnet.process_groups import MARK
 from devnet.services import isthmus
-from isthmus_client import Isthmus, NotReached, Timeouts
+from isthmus_client import Isthmus, NotReached
 from tests.memory import server_folder
 from tests.run_processes import run_pids
 
@@ -29,7 +30,6 @@ VERIFIED = (
 TIMEOUT = 300.0
 """Seconds for one step. A demo costs half a minute of processor time, most of it imports of its ten
 processes; on two cores that others use as well, that is minutes."""
-_TIMEOUTS = Timeouts(connect=60.0, response=60.0)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ class Demo:
         """How far each chain is, by the API; nothing while it does not answer."""
         try:
             # A proxy that the environment names is for the world outside.
-            with Isthmus(self.api, transport=httpx.HTTPTransport(), timeouts=_TIMEOUTS) as api:
+            with Isthmus(self.api, transport=httpx.HTTPTransport(), timeouts=TIMEOUTS) as api:
                 chains = api.readiness().chains
         except NotReached:
             return {}

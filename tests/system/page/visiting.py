@@ -106,7 +106,7 @@ class Visit:
 
     @contextmanager
     def shows_meanwhile(self, element: Locator, text: str) -> Iterator[None]:
-        """At its end, wait until the element has shown the text at any time since its begin."""
+        """Wait at the end of the block until the element has shown the text since its beginning."""
         element.evaluate(
             """(element, text) => {
                 window.shown_meanwhile = false;

@@ -311,7 +311,7 @@ def _run_in_a_child(url: str, database: str) -> None:
         NETWORK,
         Height(1),
         Height(LAST),
-        # So that its parent can kill it before its end.
+        # Slow enough for its parent to kill it before its end.
         lambda _: time.sleep(0.05),
     )
 
