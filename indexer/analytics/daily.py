@@ -146,8 +146,6 @@ def compute(
     """
     busy = f"another process computes the days of {figure.name}"
     with lease_session(engine, locks.DAYS, figure.name, busy, timeout=lease_timeout) as conn:
-        # Each transaction reads one snapshot.
-        conn.execution_options(isolation_level="REPEATABLE READ")
         while first <= last:
             until = min(last, first + timedelta(days=DAYS_AT_ONCE - 1))
             with fences_itself(conn):
@@ -160,6 +158,8 @@ def compute(
 def _compute(
     conn: Connection, network: Network, figure: Figure, first: date, last: date
 ) -> DaysWritten:
+    # Of this transaction alone: the release of the lease would fail if it met a renewal.
+    conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
     # Before the snapshot is taken: a rebuild that resets days is over, or waits for us and resets
     # ours as well.
     conn.execute(text("LOCK TABLE projections.days_done IN ROW EXCLUSIVE MODE"))

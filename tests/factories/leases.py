@@ -1,8 +1,8 @@
-"""Waiting for what other threads and processes do with leases."""
+"""Waiting for what other threads and processes do with leases and locks."""
 
 import time
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, text
 
 from warehouse_schema.leases import LeaseState, LeaseTables, lease_states
 
@@ -19,3 +19,16 @@ def wait_for_standby(engine: Engine, tables: LeaseTables, kind: int, name: str) 
             return states[0]
         time.sleep(0.01)
     raise TimeoutError(f"nothing waits for {kind} {name}")
+
+
+def wait_for_blocked(conn: Connection) -> int:
+    """Until a session waits for a lock of this one; its process id."""
+    query = text(
+        "SELECT pid FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    )
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        if (pid := conn.scalar(query)) is not None:
+            return int(pid)
+        time.sleep(0.005)
+    raise TimeoutError("no session waits for this one")

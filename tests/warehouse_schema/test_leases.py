@@ -9,6 +9,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
 from indexer.facts.row_locks import BUCKETS, lock_names
+from tests.factories.leases import wait_for_blocked
 from warehouse_schema import leases as module
 from warehouse_schema import locks
 from warehouse_schema.engine import make_engine
@@ -149,20 +150,11 @@ def test_lease_is_not_taken_during_a_fenced_transaction(
     with first.begin():
         assert first.scalar(lock_term(lease)) is not None
         taker.start()
-        until_waiting(first)
+        wait_for_blocked(first)
         assert not taken
     taker.join(30)
     assert taken[0] is not None
     assert not is_current(first, lease)
-
-
-def until_waiting(conn: Connection) -> None:
-    """Until a session waits for this one."""
-    query = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-    )
-    while not conn.scalar(query):
-        pass
 
 
 def test_renewal_beats_a_taker_that_waits(
@@ -177,7 +169,7 @@ def test_renewal_beats_a_taker_that_waits(
     with first.begin():
         assert first.scalar(lock_term(lease)) is not None
         taker.start()
-        until_waiting(first)
+        wait_for_blocked(first)
         with indexer_engine.begin() as renewing:
             assert renew_leases(renewing, [lease]) == {lease}
     taker.join(30)

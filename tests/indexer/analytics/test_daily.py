@@ -1,6 +1,7 @@
 """Day figures: due once a day is over, reproducible, and equal to the views."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -35,6 +36,7 @@ from tests.factories.days import (
     slow_history,
 )
 from tests.factories.events import make_block
+from tests.factories.leases import wait_for_blocked
 from warehouse_schema.daily import days_done, market_days, provider_days
 from warehouse_schema.identifiers import BaseUnits, Height, UnixSeconds
 
@@ -165,6 +167,20 @@ def test_second_computation_is_refused(indexer_engine: Engine) -> None:
         run(indexer_engine, FIRST, FIRST)
     run(indexer_engine, FIRST, FIRST, ROUTES)
     list(under_way)
+    run(indexer_engine, FIRST, FIRST)
+
+
+@pytest.mark.usefixtures("long_leases")
+def test_lease_is_released_beside_a_renewal(indexer_engine: Engine) -> None:
+    ingest(indexer_engine, slow_history(2, days=2))
+    under_way = compute(indexer_engine, NETWORK, BOOK, FIRST, FIRST)
+    next(under_way)
+    with ThreadPoolExecutor(1) as pool:
+        with indexer_engine.begin() as renewing:
+            renewing.execute(text("UPDATE locks.leases SET expires_at = expires_at"))
+            rest = pool.submit(list, under_way)
+            wait_for_blocked(renewing)
+        assert rest.result(30) == []
     run(indexer_engine, FIRST, FIRST)
 
 

@@ -1,12 +1,12 @@
 """Two followers of a chain: one writes, and the other goes on after any fault of the first."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 from sqlalchemy.engine import URL
 
+from tests.factories.leases import wait_for_blocked
 from tests.factories.takeover import FAULTS, Contender, Stage, follower_contest, staged
 
 
@@ -48,16 +48,6 @@ def test_stopped_transaction_does_not_keep_the_standby_out(stage: Stage, engine:
     first.recover()
     becomes_standby(stage, first)
     assert stage.observer.last_holder() == second.pid
-
-
-def wait_for_blocked(gate: Connection) -> int:
-    """The session that waits for this one."""
-    query = text(
-        "SELECT pid FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-    )
-    while (pid := gate.scalar(query)) is None:
-        time.sleep(0.005)
-    return int(pid)
 
 
 def test_ended_follower_hands_over_at_once(stage: Stage) -> None:
