@@ -5,6 +5,7 @@ whenever a process was killed.
 """
 
 import logging
+import time
 from dataclasses import astuple, dataclass
 
 from sqlalchemy import Connection, Engine, delete, text
@@ -18,7 +19,7 @@ from indexer.movements.mechanisms import KEY_FIELDS, affected_movements, fold_st
 from indexer.movements.store import read_movements
 from indexer.orderbook.refold import Refold, book_history
 from indexer.orderbook.store import BOOK_TABLES
-from indexer.transfers.store import refold_all, state_differences
+from indexer.transfers.store import StateDifference, refold_all, state_differences
 from warehouse_schema.daily import days_done
 from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import movements
@@ -26,6 +27,9 @@ from warehouse_schema.projections import movements
 logger = logging.getLogger(__name__)
 
 _MAX_LISTED = 20
+_KEEPER_SECONDS = 30.0
+"""A keeper folds a row at once, and after an outage of the database within a few seconds."""
+_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,13 @@ def differences(engine: Engine, network: Network) -> list[str]:
     """Where stored projections differ from a refold, in sentences; at most 20.
 
     Leaves out facts that an unfinished backfill has not folded yet: its movements, and the order
-    book until the Stellar chain's is done. Reads one snapshot, so it may run beside ingestion.
+    book until the Stellar chain's is done. Reads one snapshot, so it may run beside ingestion; the
+    keeper gets `_KEEPER_SECONDS` for what it has not folded in it.
     """
-    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
+    found: list[str] = []
+    states: list[StateDifference] = []
+    snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
+    with snapshots.connect() as conn:
         backfills = unfinished_backfills(conn)
         unfolded: set[MovementKey] = set()
         for each in backfills:
@@ -106,14 +114,13 @@ def differences(engine: Engine, network: Network) -> list[str]:
             {row.id: row for row in rows if row.key not in unfolded}
             for rows in (folded, read_movements(conn))
         )
-        found = []
         for key in sorted(stored.keys() | expected.keys()):
             was, now = stored.get(key), expected.get(key)
             if was != now:
                 values = f"stored {was and astuple(was)}, a refold gives {now and astuple(now)}"
                 found.append(f"movement {key}: {values}")
         if not unfolded:
-            found += state_differences(conn, network)
+            states = state_differences(conn, network)
         if network.stellar.id not in {each.chain for each in backfills}:
             refold = _refold_book(conn, network)
             found += (
@@ -122,7 +129,20 @@ def differences(engine: Engine, network: Network) -> list[str]:
                 for was, refolded in refold.differences(table, _MAX_LISTED).first
             )
         conn.rollback()
+    found += map(str, _without_folded(snapshots, network, states))
     return found[:_MAX_LISTED]
+
+
+def _without_folded(
+    snapshots: Engine, network: Network, states: list[StateDifference]
+) -> list[StateDifference]:
+    """Without those that the keeper's fold settles: it writes other transfers' rows as well."""
+    deadline = time.monotonic() + _KEEPER_SECONDS
+    while any(each.is_behind for each in states) and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        with snapshots.connect() as conn:
+            states = state_differences(conn, network, [each.transfer for each in states])
+    return states
 
 
 def fold_all_movements(conn: Connection, network: Network) -> list[Movement]:

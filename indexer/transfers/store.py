@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ARRAY,
@@ -51,7 +51,7 @@ from warehouse_schema.facts import cursors, lost_sources
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import cancellations, submissions, transfers
 from warehouse_schema.projections import transfer_states
-from warehouse_schema.queries import any_in
+from warehouse_schema.queries import any_in, any_of
 from warehouse_schema.relay import attempts, obstacles, slots
 
 logger = logging.getLogger(__name__)
@@ -251,22 +251,40 @@ def refold_all(conn: Connection, network: Network) -> int:
     return written
 
 
-def state_differences(conn: Connection, network: Network) -> list[str]:
-    """Sentences on stored rows that differ from a refold."""
-    found: list[str] = []
-    for ids in _batches(conn):
+class StateDifference(NamedTuple):
+    """A transfer whose stored row differs from a refold."""
+
+    transfer: str
+    what: str
+    is_behind: bool = False
+    """Rows of clients or the relay came after the last fold: the keeper has still to fold them."""
+
+    def __str__(self) -> str:
+        return f"transfer {self.transfer}: {self.what}"
+
+
+def state_differences(
+    conn: Connection, network: Network, among: Collection[str] | None = None
+) -> list[StateDifference]:
+    """Stored rows that differ from a refold: all, or those of the transfers `among` them."""
+    found: list[StateDifference] = []
+    for ids in _batches(conn, among):
         stored = stored_rows(conn, ids)
         for each in read_transfers(conn, network, ids):
             transfer, row = each.terms.id, stored.get(each.terms.id)
             expected = state_row(each.loaded, each.state)
             if each.illegal is not None:
-                found.append(f"transfer {transfer}: its rows cannot be folded: {each.illegal}")
+                what = f"its rows cannot be folded: {each.illegal}"
+                found.append(StateDifference(transfer, what))
             elif row != expected:
-                found.append(f"transfer {transfer}: stored {row}, a refold gives {expected}")
+                what = f"stored {row}, a refold gives {expected}"
+                is_behind = row is None or row.inputs != expected.inputs
+                found.append(StateDifference(transfer, what, is_behind))
     strange = select(transfer_states.c.transfer).where(_HAS_NO_TRANSFER)
-    return found + [
-        f"transfer {each}: stored, but there is no such transfer" for each in conn.scalars(strange)
-    ]
+    if among is not None:
+        strange = strange.where(transfer_states.c.transfer == any_of(among))
+    what = "stored, but there is no such transfer"
+    return found + [StateDifference(each, what) for each in conn.scalars(strange)]
 
 
 def is_behind() -> ColumnElement[bool]:
@@ -354,8 +372,12 @@ def _shown(row: StateRow) -> StateRow:
     return replace(row, movement=None, keys=[], goes_back=[], source_height=None, inputs=0)
 
 
-def _batches(conn: Connection) -> Iterator[list[str]]:
-    ids = list(conn.scalars(select(transfers.c.id).order_by(transfers.c.id)))
+def _batches(conn: Connection, among: Collection[str] | None = None) -> Iterator[list[str]]:
+    """Ids of all transfers, or of those `among` them."""
+    query = select(transfers.c.id).order_by(transfers.c.id)
+    if among is not None:
+        query = query.where(transfers.c.id == any_of(among))
+    ids = list(conn.scalars(query))
     for start in range(0, len(ids), _BATCH):
         yield ids[start : start + _BATCH]
 

@@ -5,11 +5,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import Connection, Engine, select
 
 from indexer.facts.proofs import record_proven
+from indexer.ingest import rebuild
 from indexer.transfers.fold import fold_transfer
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.keeper import catch_up, expire_due, run_keeper
@@ -61,6 +64,41 @@ def test_missed_writes_are_caught_up(indexer_engine: Engine, engine: Engine):
         catch_up(conn, NETWORK)
         assert stages(conn) == {DIRECT.id: "SUBMITTED", PAID_IN.id: "CANCELLED"}
         assert state_differences(conn, NETWORK) == []
+
+
+def test_comparison_waits_until_rows_are_folded(
+    indexer_engine: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    with engine.begin() as conn:
+        begin(conn, DIRECT)
+        cancel(conn, DIRECT, START + 60)
+        ask(conn, PAID_IN)
+    looks: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            with indexer_engine.connect() as conn:
+                catch_up(conn, NETWORK)
+
+    monkeypatch.setattr(rebuild, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=sleep))
+    assert rebuild.differences(indexer_engine, NETWORK) == []
+    assert len(looks) == 2
+
+
+def test_rows_that_no_keeper_folds_are_a_difference(
+    indexer_engine: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    with engine.begin() as conn:
+        begin(conn, DIRECT)
+        cancel(conn, DIRECT, START + 60)
+    clock = count()
+    monkeypatch.setattr(
+        rebuild, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None)
+    )
+    (found,) = rebuild.differences(indexer_engine, NETWORK)
+    assert DIRECT.id in found
+    assert next(clock) > rebuild._KEEPER_SECONDS
 
 
 @contextmanager

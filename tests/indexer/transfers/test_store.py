@@ -434,7 +434,8 @@ def test_row_unlike_its_fold_is_found(connection: Connection):
     begin(connection, DIRECT)
     connection.execute(transfer_states.update().values(stage="FUNDED"))
     (found,) = state_differences(connection, NETWORK)
-    assert "FUNDED" in found
+    assert "FUNDED" in str(found)
+    assert not found.is_behind
     connection.execute(transfer_states.update().values(transfer="99" * 16))
     assert len(state_differences(connection, NETWORK)) == 2
 
