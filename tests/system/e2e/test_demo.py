@@ -106,6 +106,15 @@ class Demo:
             if printed != before:
                 deadline = time.monotonic() + TIMEOUT
 
+    def stop(self) -> None:
+        """End it with all that it started, which a demo that is killed leaves behind."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(TIMEOUT)
+        finally:
+            self.process.kill()
+            self.process.wait()
+
     def output_text(self) -> str:
         return self.output.read_text()
 
@@ -168,11 +177,9 @@ def test_demo_cleans_up_survives_kills_and_leaves_no_process(
         must_go_on_whatever_is_killed(demo)
         checked = run(home / "demo", "check")
         assert checked.returncode == 0, checked.stdout + checked.stderr
-        demo.process.send_signal(signal.SIGINT)
-        assert demo.process.wait(TIMEOUT) == 0, demo.output_text()
     finally:
-        demo.process.kill()
-        demo.process.wait()
+        demo.stop()
+    assert demo.process.returncode == 0, demo.output_text()
     assert marked_processes(home) == []
     postgres = run(home, "database", "status", "--data", f"{home}/demo/postgres")
     assert postgres.stdout.strip() == "not running"

@@ -5,7 +5,6 @@ of docs/try-it.md, that of docs/without-the-service.md, and the examples of the 
 import json
 import os
 import re
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,11 +55,9 @@ def running_demo(name: str) -> Iterator[Demo]:
         demo = Demo(home)
         try:
             yield demo
-            demo.process.send_signal(signal.SIGINT)
-            assert demo.process.wait(TIMEOUT) == 0, demo.output_text()
         finally:
-            demo.process.kill()
-            demo.process.wait()
+            demo.stop()
+        assert demo.process.returncode == 0, demo.output_text()
 
 
 @pytest.mark.timeout(9 * TIMEOUT)
