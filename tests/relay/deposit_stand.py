@@ -159,7 +159,9 @@ class DepositStand(Stand):
     def ingest(self, final: int | None = None) -> None:
         """Ingest as the follower and the keeper do; `final` defaults to the head."""
         self._settle()
-        with closing(EvmReader(self.network.evm[0], [self.url], event_topics)) as reader:
+        with closing(
+            EvmReader(self.network.evm[0], [self.url], event_topics, timeout=30.0)
+        ) as reader:
             while ingest_once(self.engine, reader, self.network) is not None:
                 pass
         with self.engine.begin() as conn:

@@ -129,7 +129,7 @@ def network(stand: DepositStand, log_proof: LogProof = "receipts") -> Network:
 
 def ingest(stand: DepositStand, *urls: str, log_proof: LogProof = "receipts") -> None:
     configured = network(stand, log_proof)
-    with closing(EvmReader(configured.evm[0], urls, event_topics)) as reader:
+    with closing(EvmReader(configured.evm[0], urls, event_topics, timeout=30.0)) as reader:
         while ingest_once(stand.engine, reader, configured) is not None:
             pass
 
@@ -273,7 +273,7 @@ def test_follower_continues_past_forged_block(
         return cursor is not None and cursor.height >= above
 
     with (
-        closing(EvmReader(configured.evm[0], [faulty.url], event_topics)) as reader,
+        closing(EvmReader(configured.evm[0], [faulty.url], event_topics, timeout=30.0)) as reader,
         faulty.faulty(ForgedAmounts()),
     ):
         follow(
@@ -300,7 +300,7 @@ def test_hung_proof_node_delays_a_range_by_one_timeout(
         hangs.append(hung.fired)
         stand.devnet.rpc("anvil_mine", "0x1")
 
-    with closing(EvmReader(configured.evm[0], [faulty.url], event_topics)) as reader:
+    with closing(EvmReader(configured.evm[0], [faulty.url], event_topics, timeout=30.0)) as reader:
         follow(
             stand.engine,
             reader,
@@ -330,7 +330,7 @@ def test_each_of_many_unprovable_blocks_pauses(
     configured, receipts = network(stand), CountedReceipts()
     faulty.inject(receipts)
     with (
-        closing(EvmReader(configured.evm[0], [faulty.url], event_topics)) as reader,
+        closing(EvmReader(configured.evm[0], [faulty.url], event_topics, timeout=30.0)) as reader,
         stand.engine.connect() as conn,
     ):
         proving = BlockProver.for_reader(reader, configured)
@@ -367,7 +367,7 @@ def test_backfill_keeps_proven_equal_rows(stand: DepositStand, faulty: FaultyHtt
 def _backfill(stand: DepositStand, url: str) -> None:
     """Read the finalized range again."""
     configured = network(stand)
-    with closing(EvmReader(configured.evm[0], [url], event_topics)) as reader:
+    with closing(EvmReader(configured.evm[0], [url], event_topics, timeout=30.0)) as reader:
         above = configured.evm[0].confirmations
         stand.devnet.rpc("anvil_mine", hex(above))
         ingest(stand, url)

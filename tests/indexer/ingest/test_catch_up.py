@@ -77,7 +77,7 @@ def follow_node(engine: Engine, chain: FakeChain, height: int) -> list[RangeProg
     (config,) = NETWORK.evm
     with (
         serving(FakeEvmNode(chain)) as url,
-        closing(EvmReader(config, [url], event_topics)) as reader,
+        closing(EvmReader(config, [url], event_topics, timeout=30.0)) as reader,
     ):
         return follow_to(engine, reader, height)
 

@@ -187,7 +187,7 @@ def hostile_chain(seed: int) -> FakeChain:
 @contextmanager
 def reading(chain: FakeChain) -> Iterator[EvmReader]:
     with serving(FakeEvmNode(chain)) as url:
-        reader = EvmReader(CHAIN, [url], event_topics)
+        reader = EvmReader(CHAIN, [url], event_topics, timeout=30.0)
         try:
             yield reader
         finally:

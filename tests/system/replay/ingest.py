@@ -254,7 +254,7 @@ def _reading(node: Node, chain: EvmChain | StellarChain) -> Iterator[ChainReader
     with serving(node) as url:
         reader: ChainReader
         if isinstance(chain, EvmChain):
-            reader = EvmReader(chain, [url], event_topics)
+            reader = EvmReader(chain, [url], event_topics, timeout=30.0)
         else:
             reader = StellarReader(chain, [url])
         try:

@@ -18,7 +18,9 @@ from warehouse_schema.identifiers import BaseUnits
 
 def ingest(engine: Engine, stand: Stand) -> None:
     """All of the chain, with the bridges deployed."""
-    with closing(EvmReader(stand.network.evm[0], [stand.devnet.rpc.url], event_topics)) as reader:
+    with closing(
+        EvmReader(stand.network.evm[0], [stand.devnet.rpc.url], event_topics, timeout=30.0)
+    ) as reader:
         while ingest_once(engine, reader, stand.network) is not None:
             pass
 

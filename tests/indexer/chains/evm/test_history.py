@@ -153,7 +153,7 @@ def changing(number: int, **fields: Any) -> Callable[[list[Any]], Any]:
 def test_columns_equal_the_reader():
     node = FakeNode()
     with serving(node) as url:
-        reader = EvmReader(CHAIN, [url], event_topics)
+        reader = EvmReader(CHAIN, [url], event_topics, timeout=30.0)
         history = EvmHistory.for_reader(reader)
         objects = reader.read(Height(1), Height(LAST), [WATCHED])
         columns = history.read_columns(Height(1), Height(LAST), [WATCHED])
@@ -172,7 +172,7 @@ def test_columns_of_many_recipients_equal_the_reader(is_watched):
     watched = [address(number) for number in range(0x5000, 0x5000 + MAX_RECIPIENTS + 1)]
     watched += [WATCHED] if is_watched else []
     with serving(FakeNode()) as url:
-        reader = EvmReader(CHAIN, [url], event_topics)
+        reader = EvmReader(CHAIN, [url], event_topics, timeout=30.0)
         history = EvmHistory.for_reader(reader)
         objects = reader.read(Height(1), Height(LAST), watched)
         columns = history.read_columns(Height(1), Height(LAST), watched)

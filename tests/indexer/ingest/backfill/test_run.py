@@ -60,7 +60,7 @@ def config() -> EvmChain:
 @contextmanager
 def reading(node: FakeEvmNode) -> Iterator[EvmReader]:
     with serving(node) as url:
-        reader = EvmReader(config(), [url], event_topics)
+        reader = EvmReader(config(), [url], event_topics, timeout=30.0)
         try:
             yield reader
         finally:
@@ -307,7 +307,7 @@ def _run_in_a_child(url: str, database: str) -> None:
     fetch.FIRST_BLOCKS = fetch.MAX_BLOCKS_COLUMNAR = 1
     backfill(
         make_engine(make_url(database), role="indexer"),
-        EvmReader(config(), [url], event_topics),
+        EvmReader(config(), [url], event_topics, timeout=30.0),
         NETWORK,
         Height(1),
         Height(LAST),

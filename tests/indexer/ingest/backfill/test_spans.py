@@ -296,7 +296,7 @@ def _bring_in_a_child(url: str, database: str, span: Span) -> None:
 
     fetch.FIRST_BLOCKS = fetch.MAX_BLOCKS_COLUMNAR = 1
     engine = make_engine(make_url(database), role="indexer")
-    reader = EvmReader(config(), [url], event_topics)
+    reader = EvmReader(config(), [url], event_topics, timeout=30.0)
     # Slow enough for its parent to kill it before its end.
     ingest_span(engine, reader, NETWORK, WHOLE, span, lambda _: time.sleep(0.05))
 
