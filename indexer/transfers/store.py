@@ -279,6 +279,8 @@ def state_differences(
             elif row != expected:
                 what = f"stored {row}, a refold gives {expected}"
                 is_behind = row is None or row.inputs != expected.inputs
+                if is_behind:
+                    what = f"`isthmus transfers` has not folded all of its rows: {what}"
                 found.append(StateDifference(transfer, what, is_behind))
     strange = select(transfer_states.c.transfer).where(_HAS_NO_TRANSFER)
     if among is not None:

@@ -97,7 +97,7 @@ def test_rows_that_no_keeper_folds_are_a_difference(
         rebuild, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None)
     )
     (found,) = rebuild.differences(indexer_engine, NETWORK)
-    assert DIRECT.id in found
+    assert f"{DIRECT.id}: `isthmus transfers` has not folded all of its rows" in found
     assert next(clock) > rebuild._KEEPER_SECONDS
 
 
