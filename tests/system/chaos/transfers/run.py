@@ -324,16 +324,25 @@ class Stage:
         self.played[played.transfer] = each, played
 
     def _follow(self, starting: Sequence[Future[None]], calm: threading.Event) -> None:
-        """Let wallets react until all is over; make it calm in time for that."""
+        """Let wallets react until all is over; make it calm in time for that.
+
+        What was over may have been taken back, so it has to be over again once the service has
+        ingested the last block that was replaced.
+        """
         began, calmed = time.monotonic(), 0.0
+        is_settled = False
         looks: dict[str, Future[None]] = {}
         # A wallet that waits for another one's message keeps no third one waiting.
         with ThreadPoolExecutor(_LOOKERS) as pool:
             while True:
                 begun = all(each.done() for each in starting)
                 self._look_at_all(pool, looks)
-                if begun and len(self.shown) == len(self.played):
+                is_over = begun and len(self.shown) == len(self.played)
+                if is_over and is_settled:
                     break
+                if is_over and self._has_ingested_last_reorg():
+                    is_settled = True
+                    self.shown.clear()
                 now = time.monotonic()
                 enough = begun and len(self.shown) >= _CALM_SHARE * len(self.played)
                 if not calmed and (enough or now - began > _CHAOS_SECONDS):
@@ -344,6 +353,21 @@ class Stage:
                 time.sleep(_LOOK_SECONDS)
         for each in (*starting, *looks.values()):
             each.result()
+
+    def _has_ingested_last_reorg(self) -> bool:
+        """Replaced blocks were no higher than those that took their place."""
+        settled_at = self.weather.settled_at
+        if settled_at is None:
+            return False
+        try:
+            [wallet, *_] = self.wallets.values()
+            chains = wallet.readiness().chains
+        except _REFUSALS:
+            return False
+        return any(
+            each.chain == EVM and each.height is not None and each.height > settled_at
+            for each in chains
+        )
 
     def _look_at_all(self, pool: ThreadPoolExecutor, looks: dict[str, Future[None]]) -> None:
         """At each transfer that is not over, unless somebody is still looking at it."""

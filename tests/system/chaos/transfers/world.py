@@ -118,6 +118,8 @@ class Weather:
     """Lower-case: of these EVM accounts, and the relay's, transactions may be gone for a while."""
     relay: str
     is_calm: threading.Event = field(default_factory=threading.Event)
+    settled_at: int | None = None
+    """The newest block when it was calm and all that had been gone was back: all up to it stays."""
     reorgs: list[int] = field(default_factory=list)
     _floor: int = 0
     _gone: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -132,11 +134,14 @@ class Weather:
         """Blocks and whatever fails, until `over`; calm from `is_calm` on."""
         self._floor = self.chains.evm.block_number()
         while not over.wait(_TICK_SECONDS):
+            is_calm = self.is_calm.is_set()
             with self.evm.turn:
                 self.evm.mine(_BLOCKS)
-                self._send_again(everything=self.is_calm.is_set())
-            if not self.is_calm.is_set():
+                self._send_again(everything=is_calm)
+            if not is_calm:
                 self._stir()
+            elif self.settled_at is None and not self._gone:
+                self.settled_at = self.chains.evm.block_number()
 
     def _stir(self) -> None:
         if self.chance.random() < 0.2:
@@ -221,6 +226,8 @@ class Weather:
                     # its owner sent in its place, or while the node is at a reorganisation.
                     if "already" not in str(error) and "nonce" not in str(error):
                         raise
+                    if everything and "nonce" in str(error):
+                        del self._gone[tx]
 
 
 def shared(evm: EvmDevnet) -> SharedEvm:
