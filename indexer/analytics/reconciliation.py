@@ -6,7 +6,7 @@ transfer with its limit. Findings are for operators; nothing is decided by them.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
 from sqlalchemy import (
@@ -284,13 +284,21 @@ _OVER = tuple(stage for stage in state_machine.STAGES if state_machine.is_termin
 
 
 def _full_addresses(conn: Connection) -> Iterator[Finding]:
-    """Deposit addresses of ended transfers with a balance that is worth a refund."""
+    """Deposit addresses of ended transfers that have held a refund longer than a chain takes.
+
+    The relay returns it once the last burn is final, which may be after the transfer's end.
+    """
     refund = transfer_states.c.refund
+    held_since = func.now() - timedelta(seconds=MAX_WAIT_SECONDS["chain"])
     query = (
         select(transfers.c.id, quotes.c.min_refund, transfer_states.c.stage, refund)
         .join_from(transfers, quotes)
         .join(transfer_states, transfer_states.c.transfer == transfers.c.id)
-        .where(transfer_states.c.stage == any_of(_OVER), refund.is_not(None))
+        .where(
+            transfer_states.c.stage == any_of(_OVER),
+            refund.is_not(None),
+            transfer_states.c.changed_at < held_since,
+        )
         .order_by(transfers.c.id)
     )
     for row in conn.execute(query):

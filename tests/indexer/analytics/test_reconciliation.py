@@ -2,10 +2,11 @@
 
 import time
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, delete, select, update
+from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from indexer.analytics.reconciliation import (
     MAX_WAIT_SECONDS,
@@ -208,12 +209,19 @@ def test_awaiting_trustline_is_no_finding(connection: Connection, stage):
     assert (seen.findings, seen.stages) == ((), {stage: 1})
 
 
+def end_transfers(conn: Connection, ago: timedelta) -> None:
+    values = {"stage": "CANCELLED", "changed_at": func.now() - ago}
+    conn.execute(update(transfer_states).values(values))
+
+
 def test_balance_of_ended_transfer_is_finding(connection: Connection):
     ask(connection, PAID_IN)
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund, 120))
     # Nobody ever sends it back: its transfer is over all the same, by a row that lies.
-    values = {"stage": "CANCELLED"}
-    connection.execute(update(transfer_states).values(values))
+    limit = MAX_WAIT_SECONDS["chain"]
+    end_transfers(connection, timedelta(seconds=limit - 60))
+    assert compute_reconciliation(connection, NETWORK).findings == ()
+    end_transfers(connection, timedelta(seconds=limit + 1))
     (sentence,) = found(connection, "deposit_addresses_are_empty")
     assert sentence == (
         f"transfer {PAID_IN.id} is CANCELLED, and its address holds {PAID_IN.min_refund} of {USDC}"
@@ -223,7 +231,7 @@ def test_balance_of_ended_transfer_is_finding(connection: Connection):
 def test_balance_below_refund_is_no_finding(connection: Connection):
     ask(connection, PAID_IN)
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund - 1, 120))
-    connection.execute(update(transfer_states).values({"stage": "CANCELLED"}))
+    end_transfers(connection, timedelta(days=1))
     assert compute_reconciliation(connection, NETWORK).findings == ()
 
 
