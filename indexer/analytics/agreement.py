@@ -6,6 +6,7 @@ order book. Where they differ, one is wrong, or its input changed without being 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -26,7 +27,7 @@ from sqlalchemy import (
     table,
 )
 
-from indexer.analytics.daily import BOOK, FIGURES, ROUTES, Figure, due_days
+from indexer.analytics.daily import BOOK, FIGURES, ROUTES, Figure, due_days, last_closed_day
 from indexer.config.networks import Network
 from warehouse_schema import daily as tables
 from warehouse_schema.columns import BaseUnitsType
@@ -84,25 +85,31 @@ _PAIRS = (
 def differences(engine: Engine, network: Network, figure: Figure | None = None) -> list[str]:
     """Differences between figures and views, in sentences; of one family of figures or of all.
 
-    Of days that are computed and not due again, in one snapshot; at most 20 of each table.
+    Of days that are closed, computed and not due again, in one snapshot; at most 20 of each table.
+    A computed day is open again while a chain that was added catches up, and after a deep reorg.
     """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
         due = {each.name: due_days(conn, network, each) for each in FIGURES}
+        closed = {each.name: last_closed_day(conn, network, each) for each in FIGURES}
         return [
             sentence
             for pair in _PAIRS
             if figure in (None, pair.figure)
-            for sentence in _differences(conn, pair, due[pair.figure.name])
+            if (last := closed[pair.figure.name]) is not None
+            for sentence in _differences(conn, pair, due[pair.figure.name], last)
         ]
 
 
-def _differences(conn: Connection, pair: _Pair, due: list[Any]) -> list[str]:
+def _differences(conn: Connection, pair: _Pair, due: list[date], last: date) -> list[str]:
     columns = [each.name for each in pair.table.columns]
     keys = [each.name for each in pair.table.primary_key]
-    stored = select(pair.table).where(pair.table.c.day.not_in(due)).subquery("stored")
+    day = pair.table.c.day
+    stored = select(pair.table).where(day.not_in(due), day <= last).subquery("stored")
     viewed = _view_in_base_units(pair, columns)
     days = select(tables.days_done.c.day).where(
-        tables.days_done.c.figure == pair.figure.name, tables.days_done.c.day.not_in(due)
+        tables.days_done.c.figure == pair.figure.name,
+        tables.days_done.c.day.not_in(due),
+        tables.days_done.c.day <= last,
     )
     of_days = select(viewed).where(viewed.c.day.in_(days)).subquery("of_days")
     joined = stored.join(

@@ -90,6 +90,7 @@ def test_reorg_of_closed_day_makes_it_due(indexer_engine: Engine) -> None:
     # Blocks 22 to 30 went: from 2023-11-20 at 10:13 on. That day is open again, and due once it is
     # over again.
     assert due(indexer_engine) == []
+    assert differences(indexer_engine, LATE_START) == []
     with indexer_engine.begin() as conn:
         conn.exec_driver_sql("UPDATE facts.cursors SET final_height = 28")
     assert due(indexer_engine) == november(20)
