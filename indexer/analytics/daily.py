@@ -25,7 +25,7 @@ from indexer.config.networks import Network
 from indexer.errors import DayStillOpen
 from indexer.facts import days
 from indexer.facts.columns_copy import copy_text, text_of_frame
-from indexer.facts.sessions import check_lease, fences_itself, lease_session
+from indexer.facts.sessions import check_lease, fences_itself, lease_session, read_one_snapshot
 from warehouse_schema import daily as tables
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId
@@ -158,8 +158,7 @@ def compute(
 def _compute(
     conn: Connection, network: Network, figure: Figure, first: date, last: date
 ) -> DaysWritten:
-    # Of this transaction alone: the release of the lease would fail if it met a renewal.
-    conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+    read_one_snapshot(conn)
     # Before the snapshot is taken: a rebuild that resets days is over, or waits for us and resets
     # ours as well.
     conn.execute(text("LOCK TABLE projections.days_done IN ROW EXCLUSIVE MODE"))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from psycopg.errors import LockNotAvailable
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import OperationalError
 
 from indexer.errors import FollowerConflict, LeaseLost
@@ -126,6 +126,14 @@ def fences_itself(conn: Connection) -> Iterator[None]:
     finally:
         if not conn.closed:
             conn.execution_options(**{_FENCES_ITSELF: False})
+
+
+def read_one_snapshot(conn: Connection) -> None:
+    """Make a transaction REPEATABLE READ, as its first statement.
+
+    Not the session: where the release of a lease met a renewal, Postgres would refuse it.
+    """
+    conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
 
 
 @contextmanager
@@ -250,7 +258,8 @@ def _release(conn: Connection, lease: Lease, before: tuple[Lease, ...]) -> None:
         if not before:
             event.remove(conn, "begin", _fence)
         conn.execution_options(**{_LEASES: before})
-        with conn.begin():
+        # Another lease of the connection may be lost: that keeps nobody from releasing this one.
+        with fences_itself(conn):
             release_lease(conn, lease)
     except OperationalError as error:
         # It expires by itself.
