@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, text
+from sqlalchemy import Connection, Engine, Table
 
 from indexer.chains.finality import final_by_depth
 from indexer.config.networks import Chain, Network
@@ -26,7 +26,12 @@ from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import store
 from indexer.facts.cursors import block_followers, notify_changed, read_cursor
 from indexer.facts.decoding import decode_event
-from indexer.facts.sessions import fences_itself, hold_lease, lock_timeout_as_conflict
+from indexer.facts.sessions import (
+    fences_itself,
+    hold_lease,
+    lock_timeout_as_conflict,
+    read_one_snapshot,
+)
 from indexer.ingest.backfill_lease import busy_message
 from indexer.ingest.rebuild import fold_all_movements, reset_days
 from indexer.ingest.redecode import shadow_tables
@@ -295,11 +300,14 @@ def _describe(table: Table, old: tuple[Any, ...] | None, new: tuple[Any, ...] | 
 def check(engine: Engine, network: Network) -> SwapCheck:
     """Changes that a swap would make; ingestion continues meanwhile.
 
-    Fills first what became final since the last fill.
+    Fills first what became final since the last fill. Raises `FollowerConflict` when a backfill
+    has changed raw facts since.
     """
     _fill_and_log(engine, network)
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
         heights = shadow_tables.heights(conn)
+        for chain, height in heights.items():
+            _check_unchanged(conn, chain, height)
         filled = [
             RedecodeProgress(chain, height, max(height, _final(conn, network.chain(chain))))
             for chain, height in heights.items()
@@ -347,7 +355,7 @@ def swap(engine: Engine, network: Network) -> SwapResult:
             stack.enter_context(hold_lease(conn, *lease))
         _fill_and_log(engine, network)
         with fences_itself(conn):
-            conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            read_one_snapshot(conn)
             folded = _fold_snapshot(conn, network)
             conn.execution_options(schema_translate_map=None)
         with conn.begin():
@@ -381,12 +389,16 @@ def _swap(conn: Connection, network: Network, folded: _Folded) -> SwapResult:
     )
 
 
+def _check_unchanged(conn: Connection, chain: ChainId, height: Height) -> None:
+    if shadow_tables.first_mismatch(conn, chain, height) is not None:
+        raise FollowerConflict(f"{chain}: raw facts changed during the redecode; try again")
+
+
 def _put_in_place(conn: Connection, chain: Chain) -> list[TableReplaced]:
     """Decode the rest of a chain, then swap its rows."""
     live = read_cursor(conn, chain.id)
     height = _cursor(conn, chain)
-    if shadow_tables.first_mismatch(conn, chain.id, height) is not None:
-        raise FollowerConflict(f"{chain.id}: raw facts changed during the redecode; swap again")
+    _check_unchanged(conn, chain.id, height)
     while live is not None and height < live.height:
         height = _decode_range(conn, chain, height, live.height, EVENTS_A_RANGE)
     return shadow_tables.put_in_place(conn, chain.id)

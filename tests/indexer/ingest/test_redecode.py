@@ -367,6 +367,27 @@ def test_check_lists_differences_by_table(engine: Engine, indexer_engine: Engine
     assert (progress.height, progress.final) == (10, 10)
 
 
+def test_check_refuses_facts_that_a_backfill_changed(
+    engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = fake_network(confirmations=4, start_height=8)
+    chain = make_chain(network=late)
+    ingest(indexer_engine, chain, late)
+    redecode.start(engine, late, [ETHEREUM])
+    fill_first = redecode._fill_and_log
+
+    def fill_and_backfill(engine: Engine, network: Network) -> None:
+        fill_first(engine, network)
+        backfill(engine, chain, network, Height(1), Height(7), lambda progress: None)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(redecode, "_fill_and_log", fill_and_backfill)
+        with pytest.raises(FollowerConflict, match="raw facts changed"):
+            redecode.check(indexer_engine, late)
+    found = redecode.check(indexer_engine, late)
+    assert found.projections == []
+
+
 def test_unchanged_decoder_swaps_nothing(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain())
     redecode.start(engine, NETWORK, [ETHEREUM])
