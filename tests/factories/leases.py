@@ -23,8 +23,10 @@ def wait_for_standby(engine: Engine, tables: LeaseTables, kind: int, name: str) 
 
 def wait_for_blocked(conn: Connection) -> int:
     """Until a session waits for a lock of this one; its process id."""
+    # Not from pg_stat_activity: a transaction sees it as it was at its first look.
     query = text(
-        "SELECT pid FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+        "SELECT pid FROM pg_locks WHERE NOT granted"
+        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
     )
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
