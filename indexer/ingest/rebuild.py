@@ -95,8 +95,8 @@ def differences(engine: Engine, network: Network) -> list[str]:
     """Where stored projections differ from a refold, in sentences; at most 20.
 
     Leaves out facts that an unfinished backfill has not folded yet: its movements, and the order
-    book until the Stellar chain's is done. Reads one snapshot, so it may run beside ingestion; the
-    keeper gets `_KEEPER_SECONDS` for what it has not folded in it.
+    book until the Stellar chain's is done. Reads one snapshot, so it may run beside ingestion.
+    Transfers that the keeper has still to fold are looked at again, for up to `_KEEPER_SECONDS`.
     """
     found: list[str] = []
     states: list[StateDifference] = []
@@ -136,9 +136,12 @@ def differences(engine: Engine, network: Network) -> list[str]:
 def _without_folded(
     snapshots: Engine, network: Network, states: list[StateDifference]
 ) -> list[StateDifference]:
-    """Without those that the keeper's fold settles: it writes other transfers' rows as well."""
+    """Without those that the keeper has folded meanwhile.
+
+    All are looked at again: the fold of one may change the rows of others.
+    """
     deadline = time.monotonic() + _KEEPER_SECONDS
-    while any(each.is_behind for each in states) and time.monotonic() < deadline:
+    while any(each.waits_for_keeper for each in states) and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
         with snapshots.connect() as conn:
             states = state_differences(conn, network, [each.transfer for each in states])

@@ -252,12 +252,12 @@ def refold_all(conn: Connection, network: Network) -> int:
 
 
 class StateDifference(NamedTuple):
-    """A transfer whose stored row differs from a refold."""
+    """A transfer that is not stored as a refold gives it."""
 
     transfer: str
     what: str
-    is_behind: bool = False
-    """Rows of clients or the relay came after the last fold: the keeper has still to fold them."""
+    waits_for_keeper: bool = False
+    """Rows of clients or the relay came after its last fold, as in `is_behind`."""
 
     def __str__(self) -> str:
         return f"transfer {self.transfer}: {self.what}"
@@ -278,10 +278,10 @@ def state_differences(
                 found.append(StateDifference(transfer, what))
             elif row != expected:
                 what = f"stored {row}, a refold gives {expected}"
-                is_behind = row is None or row.inputs != expected.inputs
-                if is_behind:
+                waits = row is None or row.inputs != expected.inputs
+                if waits:
                     what = f"`isthmus transfers` has not folded all of its rows: {what}"
-                found.append(StateDifference(transfer, what, is_behind))
+                found.append(StateDifference(transfer, what, waits))
     strange = select(transfer_states.c.transfer).where(_HAS_NO_TRANSFER)
     if among is not None:
         strange = strange.where(transfer_states.c.transfer == any_of(among))

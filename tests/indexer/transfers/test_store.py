@@ -435,7 +435,7 @@ def test_row_unlike_its_fold_is_found(connection: Connection):
     connection.execute(transfer_states.update().values(stage="FUNDED"))
     (found,) = state_differences(connection, NETWORK)
     assert "FUNDED" in str(found)
-    assert not found.is_behind
+    assert not found.waits_for_keeper
     connection.execute(transfer_states.update().values(transfer="99" * 16))
     assert len(state_differences(connection, NETWORK)) == 2
 
