@@ -360,8 +360,7 @@ class Stage:
         if settled_at is None:
             return False
         try:
-            [wallet, *_] = self.wallets.values()
-            chains = wallet.readiness().chains
+            chains = self.wallets[self.casts[0].name].readiness().chains
         except _REFUSALS:
             return False
         return any(
