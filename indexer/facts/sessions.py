@@ -258,7 +258,7 @@ def _release(conn: Connection, lease: Lease, before: tuple[Lease, ...]) -> None:
         if not before:
             event.remove(conn, "begin", _fence)
         conn.execution_options(**{_LEASES: before})
-        # Another lease of the connection may be lost: that keeps nobody from releasing this one.
+        # Without the fence: this lease is released even if another one of the connection is lost.
         with fences_itself(conn):
             release_lease(conn, lease)
     except OperationalError as error:
