@@ -30,6 +30,7 @@ _MAX_LISTED = 20
 _KEEPER_SECONDS = 30.0
 """A keeper folds a row at once, and after an outage of the database within a few seconds."""
 _LOOK_SECONDS = 0.2
+"""Between two looks, each a fold of a few transfers."""
 
 
 @dataclass(frozen=True, slots=True)
