@@ -4,13 +4,15 @@ The span's row in `facts.backfills` is written in the transaction that it stands
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from sqlalchemy import Connection, exists, func, select
 
+from indexer.chains.events import Event
 from indexer.chains.finality import final_by_depth
+from indexer.chains.raw import Block, RawEvent
 from indexer.config.networks import Chain, Network
 from indexer.errors import (
     ConfigurationError,
@@ -31,7 +33,7 @@ from indexer.movements.store import refold_movements
 from indexer.transfers.store import refold_affected
 from warehouse_schema import locks
 from warehouse_schema.facts import blocks
-from warehouse_schema.identifiers import ChainId, Height
+from warehouse_schema.identifiers import ChainId, Height, is_evm
 
 logger = logging.getLogger(__name__)
 
@@ -109,22 +111,27 @@ def commit_chunk(
     return after
 
 
+@dataclass(frozen=True, slots=True)
+class _Replaced:
+    """What was stored in a chunk's place, and is deleted."""
+
+    events: Sequence[Event] = ()
+    counted: int = 0
+    """Raw events that the span's progress counts."""
+    undecodable: Set[str] = frozenset()
+    """Alarm subjects."""
+    proven: Mapping[Block, list[RawEvent]] = field(default_factory=dict)
+
+
 def _replace(conn: Connection, network: Network, now: BackfillSpan, chunk: Chunk) -> BackfillSpan:
     _check_joins(conn, chunk)
-    in_chunk = (blocks.c.chain == chunk.chain, blocks.c.height.between(chunk.first, chunk.last))
-    counted = select(func.coalesce(func.sum(blocks.c.events), 0))
-    again = int(conn.scalar(counted.where(*in_chunk, blocks.c.height <= now.done)) or 0)
-    alarmed = store.undecodable_subjects(conn, chunk.chain, chunk.first, chunk.last)
-    proven = proofs.proven_logs(conn, chunk.chain, chunk.first, chunk.last)
-    # A range without blocks holds nothing.
-    is_stored = conn.scalar(select(exists().where(*in_chunk)))
-    before = store.remove_range(conn, chunk.chain, chunk.first, chunk.last) if is_stored else []
+    before = _remove(conn, now, chunk)
     chunk.write(conn)
     proofs.record_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
-    proofs.restore_proven(conn, proven)
+    proofs.restore_proven(conn, before.proven)
     days.record_change(conn, chunk.chain, chunk.first, chunk.last)
-    _sync_alarms(conn, chunk, alarmed)
-    affected = affected_movements(before)
+    _sync_alarms(conn, chunk, before.undecodable)
+    affected = affected_movements(before.events)
     new = chunk.movements or frozenset()
     new |= chunk.sends.append(conn, affected | new)
     folded = Height(min(now.folded, chunk.first - 1))
@@ -133,17 +140,35 @@ def _replace(conn: Connection, network: Network, now: BackfillSpan, chunk: Chunk
         folded = chunk.last if now.folded == now.done else now.folded
     refold_movements(conn, network, affected)
     written = affected | chunk.sends.keys
-    refold_affected(conn, network, before, written, chunk.payments, rewound=True)
-    return replace(now, done=chunk.last, folded=folded, events=now.events + chunk.events - again)
+    refold_affected(conn, network, before.events, written, chunk.payments, rewound=True)
+    events = now.events + chunk.events - before.counted
+    return replace(now, done=chunk.last, folded=folded, events=events)
 
 
-def _sync_alarms(conn: Connection, chunk: Chunk, alarmed: set[str]) -> None:
+def _remove(conn: Connection, now: BackfillSpan, chunk: Chunk) -> _Replaced:
+    place = (chunk.chain, chunk.first, chunk.last)
+    in_chunk = (blocks.c.chain == chunk.chain, blocks.c.height.between(chunk.first, chunk.last))
+    if not conn.scalar(select(exists().where(*in_chunk))):
+        # A range without blocks holds nothing.
+        return _Replaced()
+    total = select(func.coalesce(func.sum(blocks.c.events), 0))
+    counted = conn.scalar(total.where(*in_chunk, blocks.c.height <= now.done))
+    undecodable = store.undecodable_subjects(conn, *place)
+    proven = proofs.proven_logs(conn, *place)
+    events = store.remove_range(conn, *place)
+    return _Replaced(events, int(counted or 0), undecodable, proven)
+
+
+def _sync_alarms(conn: Connection, chunk: Chunk, alarmed: Set[str]) -> None:
     """Clear alarms of events that decode now (of `alarmed`), and raise those of the chunk."""
     decoded = alarmed - {subject for subject, _ in chunk.undecodable}
-    clear_alarms_about(conn, chunk.chain, *decoded)
+    if decoded:
+        clear_alarms_about(conn, chunk.chain, *decoded)
     for subject, reason in chunk.undecodable:
         raise_alarm(conn, chunk.chain, store.UNDECODABLE, subject, reason)
-    quarantine.sync_alarms(conn, chunk.chain, chunk.first, chunk.last)
+    # Blocks of an EVM chain are not quarantined.
+    if not is_evm(chunk.chain):
+        quarantine.sync_alarms(conn, chunk.chain, chunk.first, chunk.last)
 
 
 def _check_joins(conn: Connection, chunk: Chunk) -> None:
