@@ -10,9 +10,14 @@ import signal
 import time
 from typing import Any
 
-from devnet import services
 from devnet.world import Pace
-from tests.system.bench.site import Commits, Site, follower_pids, print_line, site
+from tests.system.bench.site import (
+    Commits,
+    follower_pids,
+    print_line,
+    site,
+    start_orchestrator,
+)
 
 KILLS = 3
 TIMEOUT_SECONDS = 120.0
@@ -26,7 +31,7 @@ GRACE_SECONDS = 0.2
 def measure() -> dict[str, Any]:
     """Seconds of each of three kills, and the slowest."""
     with site(Pace(block_seconds=1, ledger_seconds=1)) as running:
-        _start(running)
+        start_orchestrator(running)
         commits = [Commits(running.settings, chain.id) for chain in running.settings.network.chains]
         for each in commits:
             each.start()
@@ -42,15 +47,6 @@ def measure() -> dict[str, Any]:
         for each in commits:
             each.stop()
     return {"max_s": max(seconds), "seconds": seconds, "kills": KILLS}
-
-
-def _start(running: Site) -> None:
-    ports = services.choose_ports()
-    variables = services.environment(running.settings, ports)
-    running.supervisor.run(services.code_server(ports, variables))
-    running.supervisor.run_together(
-        services.webserver(ports, variables), services.daemon(ports, variables)
-    )
 
 
 def _wait_for_commit(commits: list[Commits], after: float) -> float:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import psycopg
 from sqlalchemy import Engine, NullPool, create_engine, text
 
+from devnet import services
 from devnet.databases import fresh_databases
-from devnet.services import demo_settings, environment, with_world
-from devnet.supervisor import PostgresService, Supervisor
+from devnet.supervisor import Child, PostgresService, Supervisor
 from devnet.world import Pace, World, start_world
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
@@ -39,7 +39,7 @@ class Site:
     @property
     def variables(self) -> dict[str, str]:
         """Environment of the processes under measurement."""
-        return environment(self.settings)
+        return services.environment(self.settings)
 
 
 @contextmanager
@@ -49,17 +49,30 @@ def site(pace: Pace) -> Iterator[Site]:
         warehouse() as (supervisor, settings),
         start_world(supervisor, evm_port=0, stellar_port=0, pace=pace) as world,
     ):
-        settings = with_world(settings, world)
+        settings = services.with_world(settings, world)
         engine = open_engine(settings, "analyst")
         yield Site(supervisor, settings, world, engine)
         engine.dispose()
+
+
+def start_orchestrator(running: Site) -> dict[str, Child]:
+    """Dagster's code server, page and daemon, once they serve; the relay has no place here."""
+    ports = services.choose_ports()
+    variables = services.environment(running.settings, ports)
+    # Page and daemon would wait a minute for a relay's code server that never starts.
+    del variables["ISTHMUS_RELAY_SERVER_PORT"]
+    code = running.supervisor.run(services.code_server(ports, variables))
+    page, daemon = running.supervisor.run_together(
+        services.webserver(ports, variables), services.daemon(ports, variables)
+    )
+    return {"code_server": code, "page": page, "daemon": daemon}
 
 
 @contextmanager
 def warehouse() -> Iterator[tuple[Supervisor, Settings]]:
     """The databases of a site alone, with the settings of a demo that has no chains yet."""
     with server_folder("bench", memory=None) as folder:
-        settings = demo_settings(Settings(load_network("devnet"), folder, None, {}))
+        settings = services.demo_settings(Settings(load_network("devnet"), folder, None, {}))
         with Supervisor(settings.home, print_line) as supervisor:
             supervisor.start(PostgresService(embedded_postgres(settings)))
             fresh_databases(settings)
