@@ -17,8 +17,11 @@ from indexer.chains.evm.reader import EvmReader
 from indexer.config.networks import EvmChain
 from indexer.decode.evm import event_topics
 from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
+from indexer.facts import proofs, store
+from indexer.facts.backfills import BackfillSpan, save_spans
 from indexer.facts.checks import block_faults
 from indexer.facts.rows import EVENT_MAPPINGS, copy_into
+from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.backfill import BackfillProgress, backfill, chunks, commit, fetch
 from indexer.ingest.backfill_lease import backfill_lease
 from indexer.ingest.rebuild import differences
@@ -30,7 +33,7 @@ from tests.factories.transfers import make_oft_received, moved
 from tests.system.replay.serving import serving
 from warehouse_schema.engine import make_engine
 from warehouse_schema.events import oft_received, oft_sent
-from warehouse_schema.facts import alarms, backfills, blocks, evm_logs
+from warehouse_schema.facts import alarms, backfills, blocks, evm_logs, unproven_blocks
 from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import movements
 
@@ -150,6 +153,62 @@ def test_repeated_backfill_gives_equal_rows(indexer_engine: Engine, expected: An
     run(indexer_engine, make_chain())
     run(indexer_engine, make_chain())
     assert stored(indexer_engine) == expected
+
+
+def test_alarm_ends_when_the_log_decodes(indexer_engine: Engine):
+    run(indexer_engine, make_chain())
+    whole = FakeChain(NETWORK)
+    whole.grow(90, sends=2)
+
+    run(indexer_engine, whole)
+
+    with indexer_engine.connect() as conn:
+        (alarm,) = conn.execute(select(alarms.c.kind, alarms.c.cleared_at))
+    assert alarm.kind == store.UNDECODABLE
+    assert alarm.cleared_at is not None
+
+
+def test_proven_block_stays_proven_when_it_is_read_again(indexer_engine: Engine):
+    network = fake_network(confirmations=4, start_height=80, log_proof="operators")
+    chain = FakeChain(network)
+    chain.grow(90)
+    backfill(indexer_engine, chain, network, Height(1), Height(LAST), ignore)
+    with indexer_engine.begin() as conn:
+        proofs.record_proven(conn, chain.blocks[5])
+
+    backfill(indexer_engine, chain, network, Height(1), Height(LAST), ignore)
+
+    with indexer_engine.connect() as conn:
+        unproven = conn.scalars(select(unproven_blocks.c.height)).all()
+    assert sorted(unproven) == [each for each in range(1, LAST + 1) if each != 5]
+
+
+def test_events_of_a_wider_chunk_are_counted_once(indexer_engine: Engine):
+    chain = make_chain()
+    span = BackfillSpan(
+        chain=config().id,
+        range_first=Height(1),
+        range_last=Height(LAST),
+        first=Height(1),
+        last=Height(LAST),
+        done=Height(0),
+        folded=Height(0),
+        events=0,
+    )
+    watched = StoredWatchlist(config(), indexer_engine.begin)
+    with (
+        indexer_engine.connect() as conn,
+        fetch.open_source(chain, NETWORK, watched) as source,
+    ):
+        with conn.begin():
+            save_spans(conn, [span])
+        (read,) = source.fetchers
+        after = commit.commit_chunk(conn, NETWORK, span, read(Height(1), Height(3)))
+        assert after is not None
+        after = commit.commit_chunk(conn, NETWORK, after, read(Height(1), Height(5)))
+
+    assert after is not None
+    assert (after.done, after.events) == (5, 10)
 
 
 @pytest.mark.usefixtures("small")
