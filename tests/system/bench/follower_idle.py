@@ -139,8 +139,7 @@ def _await_commits(running: Site, chains: Iterable[str]) -> None:
     for each in watching:
         each.start()
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    # The first may be of an earlier follower.
-    while not all(len(each.seen) > 1 for each in watching):
+    while not all(each.seen for each in watching):
         if time.monotonic() > deadline:
             raise TimeoutError(f"no commit on every chain after {TIMEOUT_SECONDS} s")
         running.supervisor.wait(0.1)

@@ -56,7 +56,7 @@ def site(pace: Pace) -> Iterator[Site]:
 
 
 def start_orchestrator(running: Site) -> dict[str, Child]:
-    """Dagster's code server, page and daemon, once they serve; the relay has no place here."""
+    """Dagster's code server, page and daemon without the relay, once they serve."""
     ports = services.choose_ports()
     variables = services.environment(running.settings, ports)
     # Page and daemon would wait a minute for a relay's code server that never starts.
@@ -102,7 +102,8 @@ class Commits(threading.Thread):
     def run(self) -> None:
         """Poll until `stop`."""
         query = "SELECT height FROM facts.cursors WHERE chain = %s"
-        last = None
+        # What is stored already was committed at an unknown time.
+        last = self._connection.execute(query, (self._chain,)).fetchone()
         while not self._over.wait(_COMMIT_POLL_SECONDS):
             row = self._connection.execute(query, (self._chain,)).fetchone()
             if row != last and row is not None:
