@@ -101,21 +101,27 @@ class _DecodedPart:
 
 def _decode_part(part: pl.DataFrame, layout: EventLayout) -> _DecodedPart:
     fits = part.select(layout.fit()).to_series()
-    fitting = part.filter(fits)
+    fitting, unfit = _split(part, fits)
     is_ours = fitting.select(is_ours=layout.is_ours.fill_null(value=False)).to_series()
-    ours = fitting.filter(is_ours)
+    ours, not_ours = _split(fitting, is_ours)
     fields = {name: each.value for name, each in layout.fields.items()}
     events = ours.select("row", *PROVENANCE, **fields)
     events = events.with_columns(
         _computed(events[name], function) for name, function in layout.computed.items()
     )
     agrees = events.select(agrees=layout.agrees.fill_null(value=False)).to_series()
+    decoded, _ = _split(events, agrees)
+    ours, odd = _split(ours, agrees)
     return _DecodedPart(
-        events=events.filter(agrees).drop(layout.dropped),
-        ours=ours.filter(agrees),
-        not_ours=fitting.filter(~is_ours),
-        undecided=[part.filter(~fits), ours.filter(~agrees)],
+        events=decoded.drop(layout.dropped), ours=ours, not_ours=not_ours, undecided=[unfit, odd]
     )
+
+
+def _split(frame: pl.DataFrame, holds: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows for which it holds, and the others. Nearly always it holds for all."""
+    if holds.all():
+        return frame, frame.clear()
+    return frame.filter(holds), frame.filter(~holds)
 
 
 def _computed(texts: pl.Series, function: Callable[[str], str]) -> pl.Series:

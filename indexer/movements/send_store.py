@@ -66,6 +66,15 @@ class SendRows:
         return {("oft", guid) for guid in known}
 
 
+NO_SENDS = SendRows(
+    guids=frozenset(),
+    rows=pl.DataFrame(schema={"group_key": pl.String}),
+    text=CopyText(movements.name, (), 0, b""),
+    without_packet=(),
+)
+"""Of a range without sends, as most are."""
+
+
 def send_rows(network: Network, sends: pl.DataFrame) -> SendRows:
     """The rows of sends as by `sends_alone`."""
     rows = movements_of_sends(network, sends)

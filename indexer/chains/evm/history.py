@@ -13,7 +13,7 @@ cost more than all other work on a log.
 
 import io
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -65,6 +65,15 @@ _RESPONSE_COLUMNS: dict[str, Any] = {
     "removed": pl.Boolean,
 }
 _REQUIRED = tuple(name for name in _RESPONSE_COLUMNS if name not in ("transactionIndex", "removed"))
+
+_HEADER_COLUMNS: dict[str, Any] = {
+    "height": pl.Int64,
+    "read_hash": pl.String,
+    "block_time": pl.Int64,
+    "transactions_before": pl.Int64,
+    "transactions": pl.Int64,
+}
+"""Of a list of headers; with the number of transactions before each and in it, null if unknown."""
 
 _QUANTITY = "^0x[0-9a-f]{1,15}$"
 """At most 60 bits: heights and indexes that a signed 64-bit column holds."""
@@ -143,7 +152,7 @@ class EvmHistory(EvmReader):
                 *(self._logs(node, each, headers) for each in (*self._events, *transfers)),
             ]
         ).sort(place)
-        self._check_none(logs, pl.struct(place).is_duplicated(), "came twice")
+        self._check(logs, {"came twice": pl.struct(place).is_duplicated()})
         self._check_not_replaced(headers[-1], node.call(*header_call(hex(last))))
         if self.config.bloom_is_reliable:
             self._check_blooms(
@@ -169,30 +178,37 @@ class EvmHistory(EvmReader):
         answers = self._parsed(
             node.list_text(requested.query({"fromBlock": hex(first), "toBlock": hex(last)}))
         )
+        if answers.is_empty():
+            return pl.DataFrame(schema=LOG_COLUMNS)
         if answers.height in ROUND_CAPS and first != last:
             raise RangeTooWide(f"{self.chain}: exactly {answers.height} logs; some may be cut")
-        read = pl.DataFrame(
-            [(each.block.height, each.block.hash, each.block.time) for each in headers],
-            schema={"height": pl.Int64, "read_hash": pl.String, "block_time": pl.Int64},
-            orient="row",
+        named = {int(height, 16) for height in answers["blockNumber"].unique()}
+        read = [header for header in headers if header.block.height in named]
+        logs = (
+            answers.lazy()
+            .select(
+                height=_quantity("blockNumber"),
+                block_hash="blockHash",
+                tx_hash="transactionHash",
+                tx_index=_quantity("transactionIndex").fill_null(0),
+                position=_quantity("logIndex"),
+                address="address",
+                topics="topics",
+                data="data",
+                removed="removed",
+            )
+            .join(_frame_of(read).lazy(), on="height", how="left", maintain_order="left")
+            .collect()
         )
-        logs = answers.select(
-            height=_quantity("blockNumber"),
-            block_hash="blockHash",
-            tx_hash="transactionHash",
-            tx_index=_quantity("transactionIndex").fill_null(0),
-            position=_quantity("logIndex"),
-            address="address",
-            topics="topics",
-            data="data",
-            removed="removed",
-        ).join(read, on="height", how="left", maintain_order="left")
-        self._check_none(logs, pl.col("read_hash").is_null(), "lies outside the range")
-        self._check_none(logs, pl.col("removed").fill_null(value=False), "is marked removed")
-        self._check_none(logs, pl.col("block_hash") != pl.col("read_hash"), "is of another block")
+        problems = {
+            "lies outside the range": pl.col("read_hash").is_null(),
+            "is marked removed": pl.col("removed"),
+            "is of another block": pl.col("block_hash") != pl.col("read_hash"),
+            "was not asked for": ~_is_requested(requested),
+        }
         if self.config.bloom_is_reliable:
-            self._check_transactions(logs, headers)
-        self._check_none(logs, ~_is_requested(requested), "was not asked for")
+            problems["is of another transaction than it says"] = _is_of_another_transaction(read)
+        self._check(logs, problems)
         return logs.select(*LOG_COLUMNS)
 
     def _parsed(self, text: bytes) -> pl.DataFrame:
@@ -215,45 +231,48 @@ class EvmHistory(EvmReader):
             raise InconsistentAnswer(f"{self.chain}: a log is malformed: {example}")
         return lower
 
-    def _check_transactions(self, logs: pl.DataFrame, headers: Sequence[EvmHeader]) -> None:
-        """Raise unless each log's transaction has the index in its block that the log names."""
-        with_logs = set(logs["height"].unique())
-        listed = [
-            (header.block.height, header.transactions)
-            for header in headers
-            if header.transactions is not None and header.block.height in with_logs
-        ]
-        transactions = (
-            pl.DataFrame(
-                listed,
-                schema={"height": pl.Int64, "listed": pl.List(pl.String)},
-                orient="row",
-            )
-            .with_columns(tx_index=pl.int_ranges(pl.col("listed").list.len()))
-            .explode("listed", "tx_index", empty_as_null=False)
-        )
-        joined = logs.filter(pl.col("height").is_in([height for height, _ in listed])).join(
-            transactions, on=["height", "tx_index"], how="left", maintain_order="left"
-        )
-        is_listed = (pl.col("listed") == pl.col("tx_hash")).fill_null(value=False)
-        self._check_none(joined, ~is_listed, "is of another transaction than it says")
+    def _check(self, logs: pl.DataFrame, problems: Mapping[str, pl.Expr]) -> None:
+        """Raise `InconsistentAnswer` that names the first log with a problem, if there is one."""
+        found = logs.select(is_bad.any().alias(problem) for problem, is_bad in problems.items())
+        for problem, is_bad in problems.items():
+            if found[problem].item():
+                log = logs.filter(is_bad).row(0, named=True)
+                raise InconsistentAnswer(
+                    f"{self.chain}: log {log['position']} of block {log['height']}"
+                    f" ({log['block_hash']}) of {log['address']} {problem}"
+                )
 
-    def _check_none(self, logs: pl.DataFrame, is_bad: pl.Expr, problem: str) -> None:
-        """Raise `InconsistentAnswer` that names the first bad log, if there is one."""
-        bad = logs.filter(is_bad)
-        if bad.height:
-            log = bad.row(0, named=True)
-            raise InconsistentAnswer(
-                f"{self.chain}: log {log['position']} of block {log['height']}"
-                f" ({log['block_hash']}) of {log['address']} {problem}"
-            )
+
+def _frame_of(headers: Sequence[EvmHeader]) -> pl.DataFrame:
+    """`_HEADER_COLUMNS` of the headers."""
+    rows, before = [], 0
+    for header in headers:
+        count = None if header.transactions is None else len(header.transactions)
+        rows.append((header.block.height, header.block.hash, header.block.time, before, count))
+        before += count or 0
+    return pl.DataFrame(rows, schema=_HEADER_COLUMNS, orient="row")
+
+
+def _is_of_another_transaction(headers: Sequence[EvmHeader]) -> pl.Expr:
+    """Whether a log's block has another transaction, or none, at the index that the log names.
+
+    Over logs joined with the `_HEADER_COLUMNS` of `headers`; null where transactions are unknown.
+    """
+    hashes = [each for header in headers for each in header.transactions or ()]
+    index = pl.col("tx_index")
+    place = pl.when(index < pl.col("transactions")).then(pl.col("transactions_before") + index)
+    listed = pl.lit(pl.Series(hashes, dtype=pl.String)).gather(place)
+    is_other = listed.ne_missing(pl.col("tx_hash"))
+    return pl.when(pl.col("transactions").is_not_null()).then(is_other)
 
 
 def _are_well_formed(logs: pl.DataFrame) -> bool:
-    topics = logs["topics"].explode(empty_as_null=False)
-    return bool(
-        logs.select(_IS_WELL_FORMED.fill_null(value=False).all()).item()
-        and topics.str.contains(_WORD).fill_null(value=False).all()
+    topics = pl.col("topics").explode(empty_as_null=False)
+    return all(
+        logs.select(
+            fields=_IS_WELL_FORMED.fill_null(value=False).all(),
+            topics=topics.str.contains(_WORD).fill_null(value=False).all(),
+        ).row(0)
     )
 
 
@@ -280,12 +299,8 @@ def _keys_by_height(logs: pl.DataFrame) -> dict[Height, list[LogKey]]:
     """
     topic = pl.col("topics").list
     first = topic.get(0, null_on_oob=True)
-    keys = logs.select(
-        "height",
-        "address",
-        first=first,
-        third=pl.when(first == TRANSFER_TOPIC).then(topic.get(2, null_on_oob=True)).fill_null(""),
-    ).unique()
+    third = pl.when(first == TRANSFER_TOPIC).then(topic.get(2, null_on_oob=True)).fill_null("")
+    keys = logs.lazy().select("height", "address", first=first, third=third).unique().collect()
     found: dict[Height, list[LogKey]] = defaultdict(list)
     for height, address, first_topic, third in keys.iter_rows():
         found[height].append((address, (first_topic, "", third)))
