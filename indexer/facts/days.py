@@ -11,6 +11,7 @@ from datetime import date, timedelta
 
 from sqlalchemy import (
     ARRAY,
+    ColumnElement,
     Connection,
     Date,
     Text,
@@ -138,19 +139,21 @@ def record_change(conn: Connection, chain: ChainId, first: Height, last: Height 
     """Count a change of the days of the stored blocks `first … last` (None: and all above)."""
     height = blocks.c.height
     where = height >= first if last is None else height.between(first, last)
-    day = day_column("time")
-    touched = select(day).where(blocks.c.chain == chain, where).distinct().order_by(day)
-    record_changed_days(conn, chain, conn.scalars(touched).all())
+    day = day_column("time").label("day")
+    touched = select(day).where(blocks.c.chain == chain, where).distinct().subquery()
+    _count_change(conn, chain, touched.c.day)
 
 
 def record_changed_days(conn: Connection, chain: ChainId, days: Collection[date]) -> None:
     """Count a change of the facts of these days."""
-    if not days:
-        return
-    listed = func.unnest(bindparam(None, sorted(days), type_=ARRAY(Date))).column_valued("day")
-    statement = insert(changed_days).from_select(
-        ["chain", "day", "changes"], select(literal(chain, Text), listed, literal(1))
-    )
+    listed = func.unnest(bindparam(None, list(days), type_=ARRAY(Date))).column_valued("day")
+    _count_change(conn, chain, listed)
+
+
+def _count_change(conn: Connection, chain: ChainId, day: ColumnElement[date]) -> None:
+    # In their order, or two transactions would deadlock.
+    counted = select(literal(chain, Text), day, literal(1)).order_by(day)
+    statement = insert(changed_days).from_select(["chain", "day", "changes"], counted)
     conn.execute(
         statement.on_conflict_do_update(
             index_elements=["chain", "day"], set_={"changes": changed_days.c.changes + 1}

@@ -26,6 +26,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
 )
 
@@ -327,7 +328,14 @@ def events_of_transaction_groups(
 
 def block_at(conn: Connection, chain: ChainId, height: Height) -> Block | None:
     """The stored block at a height."""
-    return last_block(conn, chain, height, height)
+    return blocks_at(conn, chain, height).get(height)
+
+
+def blocks_at(conn: Connection, chain: ChainId, *heights: Height) -> dict[Height, Block]:
+    """Those of the stored blocks at these heights, by height."""
+    at = or_(*(blocks.c.height == height for height in heights))
+    found = (Block(*row) for row in conn.execute(stored_blocks(chain).where(at)))
+    return {block.height: block for block in found}
 
 
 def last_block(conn: Connection, chain: ChainId, first: Height, last: Height) -> Block | None:

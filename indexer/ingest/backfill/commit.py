@@ -24,7 +24,7 @@ from indexer.facts import backfills, days, proofs, quarantine, store
 from indexer.facts.alarms import clear_alarms_about, raise_alarm
 from indexer.facts.backfills import BackfillSpan, BackfillTotals
 from indexer.facts.cursors import read_cursor
-from indexer.facts.sessions import shared_transaction
+from indexer.facts.sessions import reading, shared_transaction
 from indexer.ingest.backfill import chunks
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill_lease import busy_message
@@ -65,8 +65,8 @@ def check_range(conn: Connection, chain: Chain, first: Height, last: Height) -> 
 
 
 def read_progress(conn: Connection, chain: ChainId, first: Height, last: Height) -> BackfillTotals:
-    """Progress of the backfill of this exact range."""
-    with conn.begin():
+    """Progress of the backfill of this exact range, outside of a transaction."""
+    with reading(conn):
         return backfills.read_totals(conn, chain, first, last)
 
 
@@ -172,8 +172,9 @@ def _sync_alarms(conn: Connection, chunk: Chunk, alarmed: Set[str]) -> None:
 
 
 def _check_joins(conn: Connection, chunk: Chunk) -> None:
-    below = store.block_at(conn, chunk.chain, Height(chunk.first - 1))
-    above = store.block_at(conn, chunk.chain, Height(chunk.last + 1))
+    before, after = Height(chunk.first - 1), Height(chunk.last + 1)
+    beside = store.blocks_at(conn, chunk.chain, before, after)
+    below, above = beside.get(before), beside.get(after)
     if below is not None and chunk.parent_hash != below.hash:
         raise InconsistentAnswer(f"{chunk.chain}: block {chunk.first} does not join below")
     if above is not None and above.parent_hash != chunk.top.hash:
