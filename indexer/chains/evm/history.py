@@ -232,7 +232,7 @@ class EvmHistory(EvmReader):
         return lower
 
     def _check(self, logs: pl.DataFrame, problems: Mapping[str, pl.Expr]) -> None:
-        """Raise `InconsistentAnswer` that names the first log with a problem, if there is one."""
+        """Raise `InconsistentAnswer` that names a log with one of the problems, if there is one."""
         found = logs.select(is_bad.any().alias(problem) for problem, is_bad in problems.items())
         for problem, is_bad in problems.items():
             if found[problem].item():

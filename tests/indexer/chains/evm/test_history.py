@@ -231,6 +231,8 @@ def test_log_without_removed_field_is_kept():
         ({"transactionHash": word(0xF00D)}, "another transaction"),
         ({"transactionIndex": "0x0"}, "another transaction"),
         ({"transactionIndex": "0x2"}, "another transaction"),
+        # There the next block's first transaction would stand.
+        ({"transactionIndex": "0x2", "transactionHash": word(0xF00D)}, "another transaction"),
         ({"transactionIndex": "first"}, "malformed"),
         ({"logIndex": "0x"}, "malformed"),
         ({"logIndex": "-0x1"}, "malformed"),

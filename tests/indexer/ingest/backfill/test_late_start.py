@@ -74,12 +74,16 @@ def test_range_above_finality_is_refused(indexer_engine: Engine) -> None:
 
 
 def test_range_that_does_not_join_is_refused(indexer_engine: Engine) -> None:
-    make_followed_chain(indexer_engine)
+    chain = make_followed_chain(indexer_engine)
     other = FakeChain(LATE_START)
     other.grow(30, fork="other")
     with pytest.raises(InconsistentAnswer, match="block 19 does not join above"):
         run(indexer_engine, other, 1, 19)
     assert heights(indexer_engine) == [*range(20, 31)]
+    run(indexer_engine, chain, 1, 9)
+    with pytest.raises(InconsistentAnswer, match="block 10 does not join below"):
+        run(indexer_engine, other, 10, 18)
+    assert heights(indexer_engine) == [*range(1, 10), *range(20, 31)]
 
 
 def test_wide_range_is_halved(indexer_engine: Engine) -> None:
