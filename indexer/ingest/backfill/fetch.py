@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 READERS = 2
 """Parallel requests: one range is decoded while the other is on its way."""
 CHUNK_EVENTS = 6_000
-"""Target number of raw events in a chunk: enough for a transaction. Five are in memory at once."""
+"""Target number of raw events in a chunk: enough for a transaction."""
 CHUNK_BYTES = 8_000_000
 """Target of `Chunk.size`, which counts movements of sends twice: 6,000 sends would be 10.5 MB."""
 FIRST_BLOCKS = 20
