@@ -35,8 +35,8 @@ FIRST_BLOCKS = 20
 """Size of the first chunk read as columns: a block may hold hundreds of logs, or none."""
 MAX_BLOCKS_COLUMNAR = 1_000
 """Maximum size of a chunk read as columns: its headers are in memory at once."""
-MAX_BYTES_AHEAD = 20_000_000
-"""Rows that wait for the writer or are being fetched, each chunk taken for as large as the last."""
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Rows that wait for the writer, beyond which nothing more is requested."""
 
 _ATTEMPTS = 12
 """About four minutes: the restart of a node is no reason to give up."""
@@ -166,15 +166,20 @@ class _Pending:
     last: Height
     chunk: "Future[Chunk]"
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Size of a fetched chunk that waits for the writer."""
+        is_fetched = self.chunk.done() and not self.chunk.cancelled()
+        return self.chunk.result().size if is_fetched and self.chunk.exception() is None else 0
+
 
 def fetch_ahead(
     source: ChunkSource, first: Height, last: Height, *, attempts: int | None = None
 ) -> Generator[Chunk]:
     """The range's chunks in order, while the next ones are being fetched.
 
-    At most one chunk more than there are fetchers waits or is being fetched, and about
-    `MAX_BYTES_AHEAD`. A range is requested so many times before its error is raised; None: for
-    about four minutes.
+    At most one chunk more than there are fetchers waits, and about `MAX_WAITING_BYTES`. A range is
+    requested so many times before its error is raised; None: for about four minutes.
     """
     plan = RangePlanner(first, last, first_blocks=source.first_blocks, max_blocks=source.max_blocks)
     idle: queue.SimpleQueue[FetchChunk] = queue.SimpleQueue()
@@ -194,12 +199,11 @@ def fetch_ahead(
     def start(first: Height, last: Height) -> _Pending:
         return _Pending(first, last, pool.submit(fetch, first, last))
 
-    size = 0
     try:
         while True:
-            while not pending or (
+            while (
                 len(pending) <= len(source.fetchers)
-                and (len(pending) + 1) * size <= MAX_BYTES_AHEAD
+                and sum(each.waiting_bytes for each in pending) < MAX_WAITING_BYTES
             ):
                 planned = plan.take()
                 if planned is None:
@@ -215,7 +219,6 @@ def fetch_ahead(
                 pending.extendleft(start(*part) for part in reversed(parts))
                 continue
             plan.learn(chunk)
-            size = chunk.size
             yield chunk
     finally:
         ended.set()
