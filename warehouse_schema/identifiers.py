@@ -32,6 +32,9 @@ Height = NewType("Height", int)
 UnixSeconds = NewType("UnixSeconds", int)
 """Seconds since 1970 UTC, as blocks and ledgers carry them."""
 
+LAST_SECOND = 253_402_300_799
+"""9999-12-31T23:59:59Z: the last second with a year of four digits, where Python's dates end."""
+
 UnixMilliseconds = NewType("UnixMilliseconds", int)
 """Milliseconds since 1970 UTC, as ledgers carry them from protocol 30 on."""
 

@@ -20,6 +20,7 @@ from indexer.chains.raw import Block, EvmLog
 from indexer.config.networks import EvmChain, log_proof_variable
 from indexer.errors import InconsistentAnswer, NodeBehind, RangeTooWide, UnsupportedProtocol
 from warehouse_schema.identifiers import (
+    LAST_SECOND,
     BlockHash,
     Bytes32,
     EvmAddress,
@@ -32,6 +33,9 @@ from warehouse_schema.identifiers import (
 
 ROUND_CAPS = frozenset({1_000, 2_000, 5_000, 10_000, 20_000})
 """Exactly that many logs: a provider may have cut the rest off without saying so."""
+
+_MAX_HEIGHT = 2**63 - 1
+"""What a column of heights holds."""
 
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
@@ -130,10 +134,10 @@ class EvmResponseParser:
             return EvmHeader(
                 Block(
                     chain=self.chain,
-                    height=Height(int(answer["number"], 16)),
+                    height=Height(_number(answer["number"], _MAX_HEIGHT)),
                     hash=BlockHash(parse_bytes32(answer["hash"])),
                     parent_hash=BlockHash(parse_bytes32(answer["parentHash"])),
-                    time=UnixSeconds(int(answer["timestamp"], 16)),
+                    time=UnixSeconds(_number(answer["timestamp"], LAST_SECOND)),
                 ),
                 bloom=int(answer.get("logsBloom") or "0x0", 16),
                 transactions=None
@@ -264,6 +268,13 @@ class EvmResponseParser:
 
     def _malformed(self, what: str, error: Exception, verb: str = "is") -> InconsistentAnswer:
         return InconsistentAnswer(f"{self.chain}: {what} {verb} malformed: {error!r}")
+
+
+def _number(text: str, most: int) -> int:
+    number = int(text, 16)
+    if not 0 <= number <= most:
+        raise ValueError(f"{text} is not from 0 to {most}")
+    return number
 
 
 def _receipt_log(log: Mapping[str, Any]) -> ReceiptLog:

@@ -22,6 +22,7 @@ from indexer.chains.stellar.xdr.skip import Malformed, skipper
 from indexer.config.networks import StellarChain
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import (
+    LAST_SECOND,
     BaseUnits,
     Bytes32,
     StellarAddress,
@@ -35,8 +36,6 @@ EventDecoder: TypeAlias = Callable[[StellarEvent, StellarChain], Event | None]
 
 _SYMBOL = re.compile(rb"[A-Za-z0-9_]{1,32}")
 _LARGEST_BIGINT = (1 << 63) - 1
-_LAST_SECOND = 253_402_300_799
-"""9999-12-31T23:59:59Z: the last second with a year of four digits."""
 
 
 @cache
@@ -162,8 +161,8 @@ def count(value: ScVal) -> int:
 def seconds(value: ScVal) -> UnixSeconds:
     """A u64 of Unix seconds, up to the end of the year 9999."""
     number = u64(value)
-    if number > _LAST_SECOND:
-        raise Undecodable(f"is {number}, more than {_LAST_SECOND}")
+    if number > LAST_SECOND:
+        raise Undecodable(f"is {number}, more than {LAST_SECOND}")
     return UnixSeconds(number)
 
 

@@ -563,6 +563,16 @@ def test_header_without_a_field_is_inconsistent(node, faulty, key):
         faulty.block(Height(5))
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("number", hex(2**63)), ("timestamp", hex(253_402_300_800)), ("timestamp", "-0x1")],
+)
+def test_number_that_no_row_holds_is_inconsistent(node, faulty, key, value):
+    node.answers["eth_getBlockByNumber"] = lambda _: {**fake_block(5), key: value}
+    with pytest.raises(InconsistentAnswer, match="malformed"):
+        faulty.block(Height(5))
+
+
 def test_replaced_last_block_is_a_reorg(node, faulty):
     """And no contradiction, for which the node would be called a liar (`NodeLying`)."""
     last = [{**fake_block(7), "hash": fake_hash(7, fork=1)}, fake_block(7)]
