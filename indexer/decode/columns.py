@@ -118,7 +118,7 @@ def _decode_part(part: pl.DataFrame, layout: EventLayout) -> _DecodedPart:
 
 
 def _split(frame: pl.DataFrame, holds: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows for which it holds, and the others. Nearly always it holds for all."""
+    """The rows for which it holds, and the others; it is never null, and nearly always true."""
     if holds.all():
         return frame, frame.clear()
     return frame.filter(holds), frame.filter(~holds)

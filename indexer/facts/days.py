@@ -6,7 +6,7 @@ more. A backfill, a redecode or a deep reorg can, so each change of facts behind
 in `facts.changed_days`, in the same transaction.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from datetime import date, timedelta
 
 from sqlalchemy import (
@@ -144,13 +144,14 @@ def record_change(conn: Connection, chain: ChainId, first: Height, last: Height 
     _count_change(conn, chain, touched.c.day)
 
 
-def record_changed_days(conn: Connection, chain: ChainId, days: Collection[date]) -> None:
+def record_changed_days(conn: Connection, chain: ChainId, days: Set[date]) -> None:
     """Count a change of the facts of these days."""
     listed = func.unnest(bindparam(None, list(days), type_=ARRAY(Date))).column_valued("day")
     _count_change(conn, chain, listed)
 
 
 def _count_change(conn: Connection, chain: ChainId, day: ColumnElement[date]) -> None:
+    """Count a change of each `day`, a column of distinct days."""
     # In their order, or two transactions would deadlock.
     counted = select(literal(chain, Text), day, literal(1)).order_by(day)
     statement = insert(changed_days).from_select(["chain", "day", "changes"], counted)

@@ -26,7 +26,6 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    or_,
     select,
 )
 
@@ -333,8 +332,8 @@ def block_at(conn: Connection, chain: ChainId, height: Height) -> Block | None:
 
 def blocks_at(conn: Connection, chain: ChainId, *heights: Height) -> dict[Height, Block]:
     """Those of the stored blocks at these heights, by height."""
-    at = or_(*(blocks.c.height == height for height in heights))
-    found = (Block(*row) for row in conn.execute(stored_blocks(chain).where(at)))
+    query = stored_blocks(chain).where(blocks.c.height.in_(heights))
+    found = (Block(*row) for row in conn.execute(query))
     return {block.height: block for block in found}
 
 

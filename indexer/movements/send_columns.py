@@ -6,6 +6,7 @@ hold both folds equal.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import polars as pl
 
@@ -21,18 +22,17 @@ from indexer.config.networks import Network
 from indexer.movements.fold import OFT_EVENTS, oft_stage
 from warehouse_schema.identifiers import is_evm
 
-_NO_SENDS = pl.DataFrame(
-    schema={
-        "guid": pl.String,
-        "dst_eid": pl.Int64,
-        "from_address": pl.String,
-        "amount_sent": pl.UInt128,
-        "amount_received": pl.UInt128,
-        "chain": pl.String,
-        "tx_hash": pl.String,
-        "block_time": pl.Int64,
-    }
-)
+_SENT: dict[str, Any] = {
+    "guid": pl.String,
+    "dst_eid": pl.Int64,
+    "from_address": pl.String,
+    "amount_sent": pl.UInt128,
+    "amount_received": pl.UInt128,
+    "chain": pl.String,
+    "tx_hash": pl.String,
+    "block_time": pl.Int64,
+}
+"""Columns of `OftSent` that a movement has."""
 _NO_PACKETS = pl.DataFrame(schema={"guid": pl.String, "send_to": pl.String})
 
 
@@ -40,10 +40,12 @@ def sends_alone(columnar: Mapping[str, pl.DataFrame], others: Iterable[Event]) -
     """Sends among a range's events whose guid no other send, packet or delivery there has.
 
     A send that claims to deliver more than it took is left out too: amounts have no sign here.
-    `columnar` are frames of events by type, `others` the range's further events. Columns: those of
-    `OftSent` and `send_to` of its packet, null without one.
+    `columnar` are frames of events by type, `others` the range's further events. Columns: `_SENT`
+    and `send_to` of its packet, null without one.
     """
-    sent = columnar.get(OftSent.__name__, _NO_SENDS)
+    sent = columnar.get(OftSent.__name__)
+    if sent is None:
+        return pl.DataFrame(schema=_SENT | {"send_to": pl.String})
     seen_otherwise = {each.guid for each in others if isinstance(each, OFT_EVENTS)}
     for kind in (OftReceived, PacketVerified, PacketDelivered):
         if (frame := columnar.get(kind.__name__)) is not None:
@@ -52,7 +54,7 @@ def sends_alone(columnar: Mapping[str, pl.DataFrame], others: Iterable[Event]) -
     seen_otherwise.update(packets.filter(pl.col("guid").is_duplicated())["guid"])
     is_alone = ~pl.col("guid").is_duplicated() & ~pl.col("guid").is_in(list(seen_otherwise))
     has_fee = pl.col("amount_received") <= pl.col("amount_sent")
-    alone = sent.select(_NO_SENDS.columns).filter(is_alone & has_fee)
+    alone = sent.select(list(_SENT)).filter(is_alone & has_fee)
     return alone.join(packets, on="guid", how="left")
 
 

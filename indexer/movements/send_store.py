@@ -66,17 +66,19 @@ class SendRows:
         return {("oft", guid) for guid in known}
 
 
-NO_SENDS = SendRows(
+_NONE = SendRows(
     guids=frozenset(),
     rows=pl.DataFrame(schema={"group_key": pl.String}),
     text=CopyText(movements.name, (), 0, b""),
     without_packet=(),
 )
-"""Of a range without sends, as most are."""
+"""Of a range without sends, as most are: making it costs a chunk eight queries of polars."""
 
 
 def send_rows(network: Network, sends: pl.DataFrame) -> SendRows:
     """The rows of sends as by `sends_alone`."""
+    if sends.is_empty():
+        return _NONE
     rows = movements_of_sends(network, sends)
     return SendRows(
         guids=frozenset(rows["group_key"].to_list()),

@@ -71,7 +71,7 @@ _HEADER_COLUMNS: dict[str, Any] = {
     "read_hash": pl.String,
     "block_time": pl.Int64,
     "transactions_before": pl.Int64,
-    "transactions": pl.Int64,
+    "transaction_count": pl.Int64,
 }
 """Of a list of headers; with the number of transactions before each and in it, null if unknown."""
 
@@ -182,8 +182,10 @@ class EvmHistory(EvmReader):
             return pl.DataFrame(schema=LOG_COLUMNS)
         if answers.height in ROUND_CAPS and first != last:
             raise RangeTooWide(f"{self.chain}: exactly {answers.height} logs; some may be cut")
-        named = {int(height, 16) for height in answers["blockNumber"].unique()}
-        read = [header for header in headers if header.block.height in named]
+        with_logs = {int(height, 16) for height in answers["blockNumber"].unique()}
+        blocks, transactions = _columns_of(
+            [header for header in headers if header.block.height in with_logs]
+        )
         logs = (
             answers.lazy()
             .select(
@@ -197,7 +199,7 @@ class EvmHistory(EvmReader):
                 data="data",
                 removed="removed",
             )
-            .join(_frame_of(read).lazy(), on="height", how="left", maintain_order="left")
+            .join(blocks.lazy(), on="height", how="left", maintain_order="left")
             .collect()
         )
         problems = {
@@ -207,7 +209,9 @@ class EvmHistory(EvmReader):
             "was not asked for": ~_is_requested(requested),
         }
         if self.config.bloom_is_reliable:
-            problems["is of another transaction than it says"] = _is_of_another_transaction(read)
+            problems["is of another transaction than it says"] = _is_of_another_transaction(
+                transactions
+            )
         self._check(logs, problems)
         return logs.select(*LOG_COLUMNS)
 
@@ -243,27 +247,28 @@ class EvmHistory(EvmReader):
                 )
 
 
-def _frame_of(headers: Sequence[EvmHeader]) -> pl.DataFrame:
-    """`_HEADER_COLUMNS` of the headers."""
-    rows, before = [], 0
+def _columns_of(headers: Sequence[EvmHeader]) -> tuple[pl.DataFrame, pl.Series]:
+    """`_HEADER_COLUMNS` of headers, and the hashes of all their transactions in order."""
+    rows: list[tuple[Any, ...]] = []
+    hashes: list[str] = []
     for header in headers:
         count = None if header.transactions is None else len(header.transactions)
-        rows.append((header.block.height, header.block.hash, header.block.time, before, count))
-        before += count or 0
-    return pl.DataFrame(rows, schema=_HEADER_COLUMNS, orient="row")
+        rows.append((header.block.height, header.block.hash, header.block.time, len(hashes), count))
+        hashes += header.transactions or ()
+    frame = pl.DataFrame(rows, schema=_HEADER_COLUMNS, orient="row")
+    return frame, pl.Series(hashes, dtype=pl.String)
 
 
-def _is_of_another_transaction(headers: Sequence[EvmHeader]) -> pl.Expr:
+def _is_of_another_transaction(hashes: pl.Series) -> pl.Expr:
     """Whether a log's block has another transaction, or none, at the index that the log names.
 
-    Over logs joined with the `_HEADER_COLUMNS` of `headers`; null where transactions are unknown.
+    Over logs joined with `_HEADER_COLUMNS`; null where the block's transactions are unknown.
+    `hashes` as by `_columns_of`.
     """
-    hashes = [each for header in headers for each in header.transactions or ()]
-    index = pl.col("tx_index")
-    place = pl.when(index < pl.col("transactions")).then(pl.col("transactions_before") + index)
-    listed = pl.lit(pl.Series(hashes, dtype=pl.String)).gather(place)
-    is_other = listed.ne_missing(pl.col("tx_hash"))
-    return pl.when(pl.col("transactions").is_not_null()).then(is_other)
+    index, count = pl.col("tx_index"), pl.col("transaction_count")
+    place = pl.when(index < count).then(pl.col("transactions_before") + index)
+    is_other = pl.lit(hashes).gather(place).ne_missing(pl.col("tx_hash"))
+    return pl.when(count.is_not_null()).then(is_other)
 
 
 def _are_well_formed(logs: pl.DataFrame) -> bool:

@@ -12,7 +12,6 @@ from operator import attrgetter
 import polars as pl
 from sqlalchemy import Connection
 
-from indexer.bridges.oft.events import OftSent
 from indexer.chains.events import Event
 from indexer.chains.evm.history import EvmColumns
 from indexer.chains.ports import Block, Range
@@ -27,7 +26,7 @@ from indexer.facts.store import DecodedEvent, group_by_type, raw_columns
 from indexer.movements.fold import MovementKey
 from indexer.movements.mechanisms import KEY_FIELDS, affected_movements
 from indexer.movements.send_columns import sends_alone
-from indexer.movements.send_store import NO_SENDS, SendRows, send_rows
+from indexer.movements.send_store import SendRows, send_rows
 from indexer.transfers.affected import AffectedKeys, payments_among
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import BlockHash, ChainId, Height
@@ -111,9 +110,7 @@ def _chunk(
 ) -> Chunk:
     rows = ((*_block_values(block), counts.get(block.height, 0)) for block in read)
     events = [item.event for item in decoded if item.event is not None]
-    sends = NO_SENDS
-    if OftSent.__name__ in columnar:
-        sends = send_rows(network, sends_alone(columnar, events))
+    sends = send_rows(network, sends_alone(columnar, events))
     undecodable = (
         (item.subject, item.undecodable) for item in decoded if item.undecodable is not None
     )

@@ -65,7 +65,7 @@ def check_range(conn: Connection, chain: Chain, first: Height, last: Height) -> 
 
 
 def read_progress(conn: Connection, chain: ChainId, first: Height, last: Height) -> BackfillTotals:
-    """Progress of the backfill of this exact range, outside of a transaction."""
+    """Progress of the backfill of this exact range, as a statement without a transaction."""
     with reading(conn):
         return backfills.read_totals(conn, chain, first, last)
 

@@ -1,7 +1,7 @@
 """Sends that are folded as columns equal the fold of single movements."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from indexer.chains.events import Event
 from indexer.ingest.rebuild import fold_all_movements
 from indexer.movements.fold import Movement, OftEvent, fold_oft
 from indexer.movements.send_columns import movements_of_sends, sends_alone
-from indexer.movements.send_store import NO_SENDS, send_rows
+from indexer.movements.send_store import send_rows
 from indexer.movements.store import read_movements, refold_movements
 from tests.factories.stage_facts import keep
 from tests.factories.transfers import (
@@ -223,5 +223,6 @@ def test_packet_of_another_range_is_found(connection: Connection) -> None:
 
 
 def test_range_without_sends_costs_no_statement() -> None:
+    nothing: Mapping[str, pl.DataFrame] = {}
     refused: Any = None
-    assert NO_SENDS.append(refused, []) == set()
+    assert send_rows(NETWORK, sends_alone(nothing, ())).append(refused, []) == set()

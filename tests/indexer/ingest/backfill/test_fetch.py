@@ -20,9 +20,10 @@ from indexer.facts.columns_copy import CopyText
 from indexer.ingest.backfill import fetch
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill.fetch import ChunkSource, FetchChunk, RangePlanner, fetch_ahead
-from indexer.movements.send_store import NO_SENDS
+from indexer.movements.send_columns import sends_alone
+from indexer.movements.send_store import send_rows
 from indexer.transfers.affected import AffectedKeys
-from tests.factories.fake_chain import ETHEREUM
+from tests.factories.fake_chain import ETHEREUM, fake_network
 from warehouse_schema.identifiers import BlockHash, Height, UnixSeconds
 
 
@@ -35,7 +36,7 @@ def make_chunk(first: int, last: int, *, events: int = 0, size: int = 0) -> Chun
         top=Block(ETHEREUM, Height(last), BlockHash("0x01"), BlockHash("0x00"), UnixSeconds(0)),
         events=events,
         read=events,
-        sends=NO_SENDS,
+        sends=send_rows(fake_network(), sends_alone({}, ())),
         movements=None,
         payments=AffectedKeys(),
         undecodable=(),
