@@ -29,6 +29,9 @@ NativeAmount: TypeAlias = Wei | Stroops
 Height = NewType("Height", int)
 """EVM block number, or Stellar ledger sequence."""
 
+MAX_HEIGHT = Height(2**63 - 1)
+"""The largest that a column of heights holds, above every block."""
+
 UnixSeconds = NewType("UnixSeconds", int)
 """Seconds since 1970 UTC, as blocks and ledgers carry them."""
 

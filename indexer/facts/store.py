@@ -59,9 +59,6 @@ if TYPE_CHECKING:
 _BATCH = 1_000
 """Rows of a server-side cursor that are in memory at once."""
 
-MAX_HEIGHT = Height(2**63 - 1)
-"""An end above every block."""
-
 _BLOCK_COLUMNS = [blocks.c[field.name] for field in fields(Block)]
 
 UNDECODABLE = "undecodable"

@@ -72,7 +72,7 @@ _NONE = SendRows(
     text=CopyText(movements.name, (), 0, b""),
     without_packet=(),
 )
-"""Of a range without sends, as most are: making it costs a chunk eight queries of polars."""
+"""Of a range without sends, as most are."""
 
 
 def send_rows(network: Network, sends: pl.DataFrame) -> SendRows:

@@ -37,7 +37,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 
 from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import copy_rows
-from indexer.facts.store import MAX_HEIGHT, last_block, read_events
+from indexer.facts.store import last_block, read_events
 from indexer.garbage import rare_collections
 from indexer.orderbook.event_folds import ESCROW, FOLDS
 from indexer.orderbook.fold import BookRebuild, messages
@@ -47,7 +47,7 @@ from indexer.orderbook.state import BookAlarm, BookEvent, LedgerClose
 from indexer.orderbook.store import BOOK_TABLES, rows_of, write_messages
 from warehouse_schema import projections as tables
 from warehouse_schema.facts import alarms
-from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.identifiers import MAX_HEIGHT, Bytes32, ChainId, Height
 from warehouse_schema.queries import any_of
 
 WINDOW_EVENTS = 4_000

@@ -21,6 +21,7 @@ from indexer.config.networks import EvmChain, log_proof_variable
 from indexer.errors import InconsistentAnswer, NodeBehind, RangeTooWide, UnsupportedProtocol
 from warehouse_schema.identifiers import (
     LAST_SECOND,
+    MAX_HEIGHT,
     BlockHash,
     Bytes32,
     EvmAddress,
@@ -33,9 +34,6 @@ from warehouse_schema.identifiers import (
 
 ROUND_CAPS = frozenset({1_000, 2_000, 5_000, 10_000, 20_000})
 """Exactly that many logs: a provider may have cut the rest off without saying so."""
-
-_MAX_HEIGHT = 2**63 - 1
-"""What a column of heights holds."""
 
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
@@ -134,7 +132,7 @@ class EvmResponseParser:
             return EvmHeader(
                 Block(
                     chain=self.chain,
-                    height=Height(_number(answer["number"], _MAX_HEIGHT)),
+                    height=Height(_number(answer["number"], MAX_HEIGHT)),
                     hash=BlockHash(parse_bytes32(answer["hash"])),
                     parent_hash=BlockHash(parse_bytes32(answer["parentHash"])),
                     time=UnixSeconds(_number(answer["timestamp"], LAST_SECOND)),

@@ -43,7 +43,7 @@ from indexer.orderbook import store as book_store
 from indexer.orderbook.refold import Refold, book_history
 from indexer.transfers.store import refold_all
 from warehouse_schema import locks
-from warehouse_schema.identifiers import ChainId, Height
+from warehouse_schema.identifiers import MAX_HEIGHT, ChainId, Height
 from warehouse_schema.metadata import PROJECTIONS
 from warehouse_schema.projections import movements
 
@@ -223,7 +223,7 @@ def _fold_snapshot(conn: Connection, network: Network) -> _Folded:
     if heights:
         conn.execution_options(schema_translate_map=AS_REVISED)
     final = {
-        chain.id: min(_final(conn, chain), heights.get(chain.id, store.MAX_HEIGHT))
+        chain.id: min(_final(conn, chain), heights.get(chain.id, MAX_HEIGHT))
         for chain in network.chains
     }
     folded = fold_all_movements(conn, network)

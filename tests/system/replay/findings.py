@@ -15,7 +15,7 @@ from indexer.config.networks import Chain, Network
 from indexer.decode.evm import DECODERS
 from indexer.facts.checks import alarm_lines, block_faults
 from indexer.facts.rows import EVENT_MAPPINGS, RAW_MAPPINGS
-from indexer.facts.store import MAX_HEIGHT, blocks_between, read_events
+from indexer.facts.store import blocks_between, read_events
 from indexer.ingest.rebuild import differences
 from indexer.movements.fold import Movement
 from tests.factories.newer_ledgers import P29, P30, Closing
@@ -32,7 +32,7 @@ from tests.system.replay.messages import ReplayedMessage, replay_messages
 from tests.system.replay.movements import ReplayedMovement, movements
 from tests.system.replay.scaffolding import has_genuine_hash, is_made_up
 from warehouse_schema import projections
-from warehouse_schema.identifiers import Height, is_evm
+from warehouse_schema.identifiers import MAX_HEIGHT, Height, is_evm
 
 _NAMES_OF_TOPICS = {
     topic_of(signature): signature.partition("(")[0]
