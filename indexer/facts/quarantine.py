@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-import zstandard
 from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, select
 
 from indexer.chains.raw import UnreadLedger
@@ -58,6 +57,9 @@ class QuarantinedLedger:
 
 def ledger_row(ledger: UnreadLedger, build: str) -> tuple[Any, ...]:
     """Values of `COLUMNS` for a ledger that this build just failed to decode."""
+    # Imported here and below: it costs each start 8 ms, and ledgers are seldom quarantined.
+    import zstandard
+
     block = ledger.block
     raw = zstandard.compress(ledger.raw)
     return (
@@ -126,6 +128,8 @@ def list_ledgers(
 
 def read_bytes(conn: Connection, chain: ChainId, height: Height) -> bytes | None:
     """The `LedgerCloseMeta` of a ledger in quarantine; None when it is not there."""
+    import zstandard
+
     raw = conn.scalar(select(_ledgers.raw).where(_is_ledger(chain, height)))
     return None if raw is None else zstandard.decompress(raw)
 

@@ -30,7 +30,7 @@ HEAVY = frozenset(
     {
         *("aiohttp", "alembic", "dagster", "duckdb", "flask", "obstore", "polars", "requests"),
         *("eth_abi", "eth_account", "eth_keys", "eth_utils", "rlp", "stellar_sdk", "trie", "web3"),
-        *("Crypto", "warehouse_schema.embedded"),
+        *("Crypto", "zstandard", "warehouse_schema.embedded"),
         "indexer.analytics",
         "indexer.chains.services.circle",
         *("indexer.chains.stellar.reader", "indexer.chains.stellar.xdr.scval"),
