@@ -1,21 +1,30 @@
 """Memory of a long command."""
 
 import ctypes
+import os
 
+from indexer.library_settings import ALLOCATOR
 from warehouse_schema.configuration import set_variables
 
 _M_ARENA_MAX = -8
 """From glibc's malloc.h; described in `man 3 mallopt`."""
+_GIVE_BACK = "dirty_decay_ms:100,muzzy_decay_ms:0"
+"""Freed memory after a tenth of a second; polars's own setting is a second and a half.
+
+Followers keep that: they would ask for the memory again with the next ledger.
+"""
 
 
 def use_little_memory() -> None:
     """Keep the memory of this process small; to be called before polars is imported.
 
     For a command that decodes ranges side by side: more threads of polars would take more memory
-    and no less time, so it has one, whatever the followers of the same environment have. And the C
-    library allocates for all threads from one arena, not from up to eight for each core.
+    and no less time, so it has one, whatever the followers of the same environment have. Polars
+    gives freed memory back soon. And the C library allocates for all threads from one arena, not
+    from up to eight for each core.
     """
-    set_variables({"POLARS_MAX_THREADS": "1"})
+    allocator = f"{os.environ[ALLOCATOR]},{_GIVE_BACK}"
+    set_variables({"POLARS_MAX_THREADS": "1", ALLOCATOR: allocator})
     # None where the C library is not glibc.
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -29,7 +29,7 @@ READERS = 2
 """Parallel requests: one range is decoded while the other is on its way."""
 CHUNK_EVENTS = 6_000
 """Target number of raw events in a chunk: enough for a transaction."""
-CHUNK_BYTES = 8_000_000
+CHUNK_BYTES = 7_600_000
 """Target of `Chunk.size`, which counts movements of sends twice: 6,000 sends would be 10.5 MB."""
 FIRST_BLOCKS = 20
 """Size of the first chunk read as columns: a block may hold hundreds of logs, or none."""

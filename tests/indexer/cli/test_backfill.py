@@ -15,6 +15,7 @@ from indexer.cli.main import main
 from indexer.cli.progress_bar import Bar
 from indexer.config.settings import load_settings, rpc_variable, start_variable
 from indexer.ingest.backfill import BackfillProgress
+from indexer.library_settings import ALLOCATOR
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.factories.ingesting import ingest_once
@@ -54,8 +55,9 @@ def run(
             start_variable(ETHEREUM): str(START),
             # The node's headers have no more fields than these tests read.
             "ISTHMUS_LOG_PROOF_EIP155_1": "none",
-            # The command sets it, for its process.
+            # The command sets both, for its process.
             "POLARS_MAX_THREADS": "2",
+            ALLOCATOR: "narenas:1",
         }.items():
             monkeypatch.setenv(name, value)
 
@@ -176,9 +178,10 @@ def test_progress_line_fits_the_width(width: int):
         assert line.endswith("0:00:05 left")
 
 
-def test_backfill_has_one_thread_of_polars_and_one_arena() -> None:
-    """Polars reads the number of its threads when it is imported.
+def test_backfill_uses_little_memory() -> None:
+    """One thread of polars, which gives freed memory back soon, and one arena of the C library.
 
+    Polars reads its settings when it is imported, and its allocator prints them at the end.
     glibc gives a thread an arena of its own when it allocates while the others are in use.
     """
     script = """
@@ -210,6 +213,7 @@ libc.fflush(None)
             "DATABASE_URL": "mysql://x/y",
             "POLARS_MAX_THREADS": "2",
             "MALLOC_ARENA_MAX": "8",
+            ALLOCATOR: "narenas:1,stats_print:true",
         },
         check=True,
         capture_output=True,
@@ -217,3 +221,5 @@ libc.fflush(None)
     )
     assert done.stdout.startswith("2 1\n")
     assert done.stdout.count("<heap nr=") == 1
+    settings = {"opt.narenas: 1", "opt.dirty_decay_ms: 100", "opt.muzzy_decay_ms: 0"}
+    assert {each for each in settings if each in done.stderr} == settings
