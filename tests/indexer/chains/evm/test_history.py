@@ -29,7 +29,7 @@ from indexer.errors import (
     RangeTooWide,
     WrongChain,
 )
-from tests.indexer.chains.evm.test_reader import CHAIN, WATCHED, address
+from tests.indexer.chains.evm.chain import CHAIN, WATCHED, address
 from tests.system.replay.serving import Refused, serving
 from warehouse_schema.identifiers import EvmAddress, Height
 

@@ -22,7 +22,7 @@ from indexer.chains.stellar.rpc import StellarRpc
 from indexer.decode.evm import event_topics
 from indexer.errors import ConfigurationError, NodeUnavailable, RangeTooWide
 from tests.factories.http_servers import answered_by
-from tests.indexer.chains.evm.test_reader import CHAIN
+from tests.indexer.chains.evm.chain import CHAIN
 from warehouse_schema.identifiers import Height
 
 DRIPS = 400
