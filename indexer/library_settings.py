@@ -20,3 +20,8 @@ SETTINGS = {
 
 for name, value in SETTINGS.items():
     os.environ.setdefault(name, value)
+
+
+def add_allocator_settings(settings: str) -> None:
+    """Set more of `ALLOCATOR`, such as `name:value`; they override others of the same name."""
+    os.environ[ALLOCATOR] += f",{settings}"

@@ -199,7 +199,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     # What a group of checks is, for every package's.
     "indexer.doctor.checks": _CONFIG,
     "indexer.cli": (
-        *(*_ANALYTICS, "indexer.service_status"),
+        *(*_ANALYTICS, "indexer.service_status", "indexer.library_settings"),
         *("indexer.doctor", "indexer.cli", "indexer.metrics"),
     ),
     # Lazy loading, logs and errors of commands: light, for every package's.
