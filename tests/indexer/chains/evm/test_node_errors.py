@@ -20,7 +20,7 @@ from indexer.errors import (
 from tests.indexer.chains.evm.chain import CHAIN, read, reading
 from tests.indexer.chains.evm.fake_node import FakeNode, RpcError, answer_with, fake_log
 
-THE_WORDS_OF_NODES_ARE_SORTED = [
+KINDS_OF_MESSAGES = [
     ("unknown block", NodeBehind),
     ("header not found", NodeBehind),
     ("BlockOutOfRangeError: block height is 0 but requested was 5", NodeBehind),
@@ -56,7 +56,7 @@ THE_WORDS_OF_NODES_ARE_SORTED = [
 
 
 def test_error_messages_of_nodes_are_classified(node, faulty, subtests):
-    for words, kind in THE_WORDS_OF_NODES_ARE_SORTED:
+    for words, kind in KINDS_OF_MESSAGES:
         with subtests.test(words=words, kind=kind):
 
             def refuse(_: list[Any], words: str = words) -> Any:
