@@ -11,7 +11,7 @@ EMITTER = "0x60603560005260403560203560003560206000a300"
 
 
 class Anvil:
-    """A local node whose token contracts emit any log they are told to."""
+    """A local node whose token contracts emit any log that a test wants."""
 
     def __init__(self, process: AnvilProcess) -> None:
         self.http, self.ws = process.rpc_url, process.ws_url

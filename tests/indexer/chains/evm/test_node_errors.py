@@ -50,7 +50,7 @@ KINDS_OF_MESSAGES = [
     ("exceeded its compute units per second capacity", NodeUnavailable),
     ("no backend is currently healthy to serve traffic", NodeUnavailable),
     ("Too Many Requests", NodeUnavailable),
-    ("something nobody has heard of", NodeUnavailable),
+    ("an error of another kind", NodeUnavailable),
     ("pruned history unavailable", RetentionGap),
 ]
 
