@@ -12,6 +12,7 @@ from indexer.config.networks import LogProof
 from indexer.decode.evm import event_topics
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError, WrongChain
 from indexer.ingest.rescan import rescan
+from tests.indexer.chains.evm.chain import WATCHED
 from tests.system.faults.fault import Fault
 from tests.system.faults.lies import (
     DroppedLog,
@@ -29,7 +30,7 @@ from tests.system.faults.lies import (
 )
 from tests.system.faults.proxy import FaultyNode
 from tests.system.faults.refusals import ServerError, TruncatedJson
-from tests.system.faults.world import WATCHED, Followed, Node, oft_send, transfer
+from tests.system.faults.world import Followed, Node, oft_send, transfer
 from warehouse_schema.identifiers import Height, TxHash
 
 

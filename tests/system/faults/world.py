@@ -24,10 +24,12 @@ from indexer.ingest.follow import follow
 from indexer.ingest.ranges import RangeProgress
 from indexer.ingest.rebuild import differences
 from tests.factories.ingesting import ingest_once
+from tests.indexer.chains.evm import chain as evm_chain
+from tests.indexer.chains.evm.chain import BYSTANDER, PAYER, UNWATCHED, WATCHED, address
 from tests.system.faults.proxy import FaultyNode
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import blocks, cursors, evm_logs
-from warehouse_schema.identifiers import ChainId, EvmAddress, Height
+from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import movements
 
 EMITTER = "0x606036036060600037604035602035600035606036036000a300"
@@ -39,35 +41,10 @@ ALERT = topic_of(
     ",bytes)"
 )
 APPROVAL = topic_of("Approval(address,address,uint256)")
-WATCHED, UNWATCHED, PAYER = "0x" + "a1" * 20, "0x" + "b2" * 20, "0x" + "c3" * 20
 TIMEOUT = 60.0
 """Seconds until a follower that gets nowhere fails its test."""
 
-
-def address(number: int) -> EvmAddress:
-    return EvmAddress(f"0x{number:040x}")
-
-
-CHAIN = EvmChain(
-    id=ChainId("eip155:31337"),
-    name="Test",
-    confirmations=8,
-    start_height=Height(0),
-    rpc=(),
-    bloom_is_reliable=True,
-    block_seconds=0.5,
-    explorer_tx=None,
-    cctp_domain=0,
-    usdc=address(0x1001),
-    cctp_token_messenger=address(0x1002),
-    cctp_message_transmitter=address(0x1003),
-    lz_eid=30101,
-    usdt0=address(0x1004),
-    oft=address(0x1005),
-    lz_endpoint=address(0x1006),
-    watched=(WATCHED,),
-)
-BYSTANDER = address(0x2001)
+CHAIN = replace(evm_chain.CHAIN, confirmations=8, watched=(WATCHED,))
 MARKER = address(0x2002)
 
 
