@@ -23,5 +23,5 @@ for name, value in SETTINGS.items():
 
 
 def add_allocator_settings(settings: str) -> None:
-    """Set more of `ALLOCATOR`, such as `name:value`; they override others of the same name."""
+    """Add `name:value,…` before polars is imported; overrides an operator's of the same name."""
     os.environ[ALLOCATOR] += f",{settings}"

@@ -8,9 +8,9 @@ from warehouse_schema.configuration import set_variables
 _M_ARENA_MAX = -8
 """From glibc's malloc.h; described in `man 3 mallopt`."""
 _GIVE_BACK = "dirty_decay_ms:100,muzzy_decay_ms:0"
-"""Freed memory after a tenth of a second; polars's own setting is a second and a half.
+"""Polars gives freed memory back after a tenth of a second, not after a second and a half.
 
-Followers keep that: they would ask for the memory again with the next ledger.
+Followers keep its own setting: with the next ledger they would ask for the memory again.
 """
 
 

@@ -150,6 +150,7 @@ def test_connection_limit_counts_an_ipv6_64_as_one_client(subtests) -> None:
                 # Once it is passed on, it is counted.
                 with subtests.test(name), ask_from(port, tls, first) as held, silent.accept()[0]:
                     with ask_from(port, tls, second) as asking, contextlib.ExitStack() as passed_on:
+                        # Accepted too, or the next client would find it in its own one's place.
                         if status == 503:
                             passed_on.enter_context(silent.accept()[0])
                         assert status_of(asking) == status

@@ -221,5 +221,5 @@ libc.fflush(None)
     )
     assert done.stdout.startswith("2 1\n")
     assert done.stdout.count("<heap nr=") == 1
-    settings = {"opt.narenas: 1", "opt.dirty_decay_ms: 100", "opt.muzzy_decay_ms: 0"}
+    settings = {"opt.narenas: 1\n", "opt.dirty_decay_ms: 100 (", "opt.muzzy_decay_ms: 0 ("}
     assert {each for each in settings if each in done.stderr} == settings
